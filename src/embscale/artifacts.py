@@ -1,0 +1,130 @@
+"""Write artifacts whole or not at all, each job with a note that says where its bytes came from.
+
+A job gets temporary paths beside its outputs.  Only when it has ended without an error are they
+renamed, the note last, so that a file under its final name is always complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import embscale
+from embscale.errors import EmbscaleError
+
+NOTE_SUFFIX = ".note.json"
+
+# Libraries whose version can change a number.  Those that a job has imported go into its note.
+LIBRARIES = {
+    "matplotlib": "matplotlib",
+    "mteb": "mteb",
+    "numpy": "numpy",
+    "pandas": "pandas",
+    "pyarrow": "pyarrow",
+    "safetensors": "safetensors",
+    "scipy": "scipy",
+    "sklearn": "scikit-learn",
+    "tokenizers": "tokenizers",
+    "torch": "torch",
+    "transformers": "transformers",
+}
+
+
+def file_sha256(path: Path) -> str:
+    """Hexadecimal SHA-256 of a file's bytes, read in blocks."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def note_path(artifact: Path) -> Path:
+    """Where the note of a job lies: beside the first of its outputs."""
+    return artifact.with_name(artifact.name + NOTE_SUFFIX)
+
+
+def source_digests() -> dict[str, str]:
+    """SHA-256 of every source file of this package that the running process has imported."""
+    root = Path(embscale.__file__).parent
+    files = {
+        Path(file)
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] == "embscale" and (file := getattr(module, "__file__", None))
+    }
+    return {f.relative_to(root.parent).as_posix(): file_sha256(f) for f in sorted(files)}
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of Python and of the imported libraries that can change a number."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    return {"python": python} | {
+        distribution: importlib.metadata.version(distribution)
+        for module, distribution in LIBRARIES.items()
+        if module in sys.modules
+    }
+
+
+@contextlib.contextmanager
+def recorded(
+    *,
+    command: str,
+    params: Mapping[str, Any],
+    inputs: list[Path],
+    outputs: list[Path],
+) -> Iterator[list[Path]]:
+    """Hand out temporary paths for `outputs`; on success rename them and write the job's note.
+
+    Args:
+        command: the embscale command that runs.
+        params: every value, paths aside, that the result depends on.
+        inputs: files read; their digests go into the note.
+        outputs: files made, the main one first; its name plus ``.note.json`` is the note.
+
+    Yields:
+        One path per output, with the same suffix, in a fresh folder beside the first output.
+
+    Raises:
+        EmbscaleError: an input is missing, or the outputs cannot be written.
+    """
+    for path in inputs:
+        if not path.is_file():
+            raise EmbscaleError(f"{path}: no such file; make it first (snakemake --cores all {path})")
+    digests = {path.as_posix(): file_sha256(path) for path in inputs}
+    with _scratch_folder(outputs[0].parent) as scratch:
+        temporary = [scratch / f"{i}-{path.name}" for i, path in enumerate(outputs)]
+        yield temporary
+        for made, path in zip(temporary, outputs, strict=True):
+            if not made.is_file():
+                raise EmbscaleError(f"{path}: the job ended without writing it")
+        note = {
+            "command": command,
+            "params": dict(params),
+            "inputs": digests,
+            "outputs": {p.as_posix(): file_sha256(t) for t, p in zip(temporary, outputs, strict=True)},
+            "embscale": embscale.__version__,
+            "sources": source_digests(),
+            "libraries": library_versions(),
+        }
+        temporary_note = scratch / "note"
+        temporary_note.write_text(json.dumps(note, indent=1, sort_keys=True) + "\n", "utf-8")
+        for made, path in zip([*temporary, temporary_note], [*outputs, note_path(outputs[0])], strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            made.replace(path)
+
+
+@contextlib.contextmanager
+def _scratch_folder(parent: Path) -> Iterator[Path]:
+    """A temporary folder on the same file system as the outputs, so that a rename is atomic."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        scratch = tempfile.TemporaryDirectory(dir=parent, prefix=".unfinished-")
+    except OSError as error:
+        raise EmbscaleError(f"{parent}: cannot write here ({error.strerror})") from error
+    with scratch as name:
+        # mkdtemp makes folders that only their owner can enter; files in them are renamed out of it.
+        yield Path(name)

@@ -1,0 +1,100 @@
+"""Draw one figure from tidy rows, with the words that stand for it where it cannot be seen."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import pkgutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import embscale.figures
+from embscale.artifacts import recorded
+from embscale.errors import EmbscaleError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import pandas as pd
+
+# Columns that are names even where they look like numbers.
+TEXT_COLUMNS = ("classifier", "input", "layer", "metric", "model", "scaling", "seed", "split", "suite", "variant")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("figure", help="a module of embscale.figures, such as layer_accuracy")
+    parser.add_argument("--rows", type=Path, required=True, nargs="+", metavar="CSV", help="tidy rows, joined")
+    parser.add_argument("--metric", help="keep only the rows of this metric")
+    parser.add_argument("--svg", type=Path, required=True, help="the figure")
+    parser.add_argument("--partial", type=Path, required=True, metavar="MD", help="Markdown that shows the figure")
+    parser.add_argument("--image", metavar="PATH", help="the figure's path as the page knows it")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read the rows, draw, describe."""
+    from embscale.figures import theme
+
+    module = load(args.figure)
+    params = {"figure": args.figure, "metric": args.metric, "image": args.image}
+    with recorded(command="draw", params=params, inputs=args.rows, outputs=[args.svg, args.partial]) as (svg, partial):
+        rows = read_rows(args.rows, module.COLUMNS, metric=args.metric)
+        theme.save(module.draw(rows), svg)
+        image = args.image or Path(os.path.relpath(args.svg, args.partial.parent)).as_posix()
+        partial.write_text(markdown(image, module.describe(rows)), "utf-8")
+
+
+def names() -> list[str]:
+    """The figures that there are."""
+    return [m.name for m in pkgutil.iter_modules(embscale.figures.__path__) if m.name != "theme"]
+
+
+def load(name: str) -> ModuleType:
+    """The module of a figure, by its name with underscores or hyphens.
+
+    Raises:
+        EmbscaleError: there is no such figure.
+    """
+    if name.replace("-", "_") not in names():
+        raise EmbscaleError(f"no figure {name!r}; known are {', '.join(names())}")
+    return importlib.import_module(f"embscale.figures.{name.replace('-', '_')}")
+
+
+def read_rows(paths: list[Path], columns: tuple[str, ...], *, metric: str | None) -> pd.DataFrame:
+    """Rows of several files, one after the other.
+
+    Raises:
+        EmbscaleError: a file lacks a column or holds no rows, or no row has the metric.
+    """
+    import pandas as pd
+
+    frames = [_read(path, columns if metric is None else (*columns, "metric")) for path in paths]
+    rows = pd.concat(frames, ignore_index=True)
+    if metric is None:
+        return rows
+    found = sorted(rows["metric"].unique())
+    if metric not in found:
+        raise EmbscaleError(f"{paths[0]}: no rows of the metric {metric!r}; there are {', '.join(found)}")
+    return rows[rows["metric"] == metric].reset_index(drop=True)
+
+
+def _read(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        rows = pd.read_csv(path, dtype=dict.fromkeys(TEXT_COLUMNS, "str"))
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise EmbscaleError(f"{path}: not a table of comma-separated values ({error}); make it again") from error
+    for column in columns:
+        if column not in rows.columns:
+            raise EmbscaleError(f"{path}: no column {column!r}, which this figure needs; it has {', '.join(rows)}")
+    if rows.empty:
+        raise EmbscaleError(f"{path}: no rows; make it again with the command that its note names")
+    return rows
+
+
+def markdown(image: str, alt: str) -> str:
+    """An image with its words, in the form that both Quarto and pandoc read."""
+    words = " ".join(alt.split()).replace("\\", "\\\\").replace('"', '\\"')
+    return f'![]({image}){{fig-alt="{words}"}}\n'

@@ -1,0 +1,261 @@
+"""Texts that every installation holds: the docstrings of pinned scientific packages.
+
+Sources are parsed, never imported or executed, so that a harvest depends on nothing but the files.
+A docstring that names other documented objects in its "See Also" section gives a retrieval query, as
+a paper that cites other papers does in SCIDOCS.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.metadata
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from embscale.errors import EmbscaleError
+
+# Folders of a package that hold tests or other people's code.
+FOREIGN_FOLDERS = {"tests", "testing", "_vendor", "_external", "externals", "extern"} | {
+    f"array_api_{part}" for part in ("compat", "extra")
+}
+
+# Docstrings of compiled functions are attached by calls such as add_newdoc("module", "name", "text").
+ATTACHING_CALLS = {"add_newdoc", "_add_newdoc"}
+
+SEE_ALSO = re.compile(r"^See Also[ \t]*\n-{3,}[ \t]*\n", re.MULTILINE | re.IGNORECASE)
+NEXT_SECTION = re.compile(r"^\S.*\n(-{3,}|={3,})[ \t]*$", re.MULTILINE)
+ROLE = re.compile(r":[\w:]+:`~?([^`<]+)`|`+~?([^`]+)`+")
+SIGNATURE = re.compile(r"[\w.]+\(.*\)( *->.*)?")
+DOTTED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One docstring.
+
+    Attributes:
+        name: dotted path of the object as defined, such as ``numpy.linalg._linalg.norm``.
+        package: the distribution that it comes from.
+        text: the docstring without its "See Also" section.
+        see_also: names in that section, as written.
+    """
+
+    name: str
+    package: str
+    text: str
+    see_also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Query:
+    """The summary line of a docstring, and the documents that its "See Also" section names."""
+
+    name: str
+    text: str
+    relevant: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Distinct docstrings in the order of their names, and the queries among them."""
+
+    documents: list[Document]
+    queries: list[Query] = field(default_factory=list)
+
+    def sha256(self) -> str:
+        """Digest of every name, text and judgement: equal only for the same retrieval task."""
+        digest = hashlib.sha256()
+        for document in self.documents:
+            digest.update(f"{document.name}\0{document.text}\0".encode())
+        for query in self.queries:
+            digest.update(f"{query.name}\0{query.text}\0{query.relevant}\0".encode())
+        return digest.hexdigest()
+
+
+def harvest(packages: Mapping[str, str], *, min_characters: int) -> Corpus:
+    """Collect the distinct public docstrings of installed packages.
+
+    Args:
+        packages: distribution name to the exact version that is expected.
+        min_characters: shorter docstrings are left out, since a line gives no text to retrieve.
+
+    Raises:
+        EmbscaleError: a package is missing, has another version, or a source cannot be read.
+    """
+    found: dict[str, Document] = {}
+    for package, version in sorted(packages.items()):
+        for path, module in _module_files(package, version):
+            for name, docstring in _docstrings(path, module):
+                text, see_also = split_see_also(docstring)
+                if len(text) >= min_characters:
+                    found.setdefault(name, Document(name, package, text, see_also))
+    distinct, representative = _distinct(found)
+    if not distinct:
+        raise EmbscaleError(
+            f"corpus.packages {sorted(packages)}: no docstring of at least {min_characters} characters found"
+        )
+    return Corpus(distinct, _queries(found, distinct, representative))
+
+
+def split_see_also(docstring: str) -> tuple[str, tuple[str, ...]]:
+    """A docstring without its "See Also" section, and the names which that section lists."""
+    header = SEE_ALSO.search(docstring)
+    if header is None:
+        return docstring.strip(), ()
+    following = NEXT_SECTION.search(docstring, header.end())
+    end = following.start() if following else len(docstring)
+    rest = docstring[: header.start()].rstrip() + "\n\n" + docstring[end:].lstrip("\n")
+    return rest.strip(), tuple(_listed_names(docstring[header.end() : end]))
+
+
+def summary(text: str) -> str:
+    """The first paragraph of a docstring on one line, after a signature such as ``f(x, out=None)``."""
+    paragraphs = [" ".join(p.split()) for p in re.split(r"\n\s*\n", text.strip(), maxsplit=2)[:2]]
+    return paragraphs[-1] if SIGNATURE.fullmatch(paragraphs[0]) else paragraphs[0]
+
+
+def is_heldout(name: str, *, fraction: float, seed: int) -> bool:
+    """Whether a document is kept out of training, decided by a hash of its name alone.
+
+    A document keeps its side when others join or leave the corpus.
+    """
+    digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") < fraction * 2**64
+
+
+def _module_files(package: str, version: str) -> Iterator[tuple[Path, str]]:
+    """Source files of a distribution with their dotted module names, in a fixed order."""
+    try:
+        distribution = importlib.metadata.distribution(package)
+    except importlib.metadata.PackageNotFoundError:
+        raise EmbscaleError(
+            f"corpus.packages: {package} is not installed; install {package}=={version} or take it out of params.yaml"
+        ) from None
+    if distribution.version != version:
+        raise EmbscaleError(
+            f"corpus.packages: {package} is installed as {distribution.version}, but params.yaml names {version}; "
+            f"the texts would differ. Install {package}=={version}, or name {distribution.version} and its digest"
+        )
+    for file in sorted(distribution.files or [], key=str):
+        path = PurePath(file)
+        if path.suffix == ".py" and not FOREIGN_FOLDERS.intersection(path.parts) and ".." not in path.parts:
+            parts = path.with_suffix("").parts
+            yield Path(str(file.locate())), ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _docstrings(path: Path, module: str) -> Iterator[tuple[str, str]]:
+    """Dotted names and cleaned docstrings of the public classes and functions of one source file."""
+    try:
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+    except FileNotFoundError:
+        raise EmbscaleError(f"{path}: listed by its package but missing; reinstall the package") from None
+    except (SyntaxError, ValueError) as error:
+        raise EmbscaleError(f"{path}: not readable as Python source ({error}); reinstall the package") from error
+    yield from _definitions(tree, module)
+    yield from _attached(tree, module)
+
+
+def _definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, str]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            if child.name.startswith("_"):
+                continue
+            docstring = ast.get_docstring(child)
+            if docstring:
+                yield f"{prefix}.{child.name}", docstring
+            if isinstance(child, ast.ClassDef):
+                yield from _definitions(child, f"{prefix}.{child.name}")
+        elif isinstance(child, ast.If | ast.Try):
+            yield from _definitions(child, prefix)
+
+
+def _attached(tree: ast.AST, module: str) -> Iterator[tuple[str, str]]:
+    """Docstrings given to compiled functions: add_newdoc([module,] name, text or (method, text))."""
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ATTACHING_CALLS):
+            continue
+        try:
+            *names, text = [ast.literal_eval(argument) for argument in node.args]
+        except ValueError:
+            continue  # an argument is computed: only running the package could tell it
+        if isinstance(text, tuple):
+            names.append(text[0])
+            text = text[1]
+        if names and isinstance(text, str):
+            prefix = [] if len(names) > 1 and "." in names[0] else [module.rpartition(".")[0]]
+            yield ".".join([*prefix, *names]), inspect.cleandoc(text)
+
+
+def _listed_names(section: str) -> Iterator[str]:
+    """Names in the lines of a "See Also" section that are not continuation lines."""
+    for line in inspect.cleandoc(section).splitlines():
+        if not line or line[0].isspace():
+            continue
+        names = re.split(r"\s:(?:\s|$)", ROLE.sub(r"\1\2", line), maxsplit=1)[0]
+        for name in names.split(","):
+            match = DOTTED_NAME.fullmatch(name.strip().rstrip(":").removesuffix("()").strip())
+            if match:
+                yield match.group()
+
+
+def _distinct(found: Mapping[str, Document]) -> tuple[list[Document], dict[str, str]]:
+    """Documents with distinct texts by name, and for every name the one that stands for its text."""
+    by_text: dict[str, str] = {}
+    representative = {name: by_text.setdefault(found[name].text, name) for name in sorted(found)}
+    return [found[name] for name in sorted(set(representative.values()))], representative
+
+
+def _queries(
+    found: Mapping[str, Document], documents: Iterable[Document], representative: Mapping[str, str]
+) -> list[Query]:
+    """One query for each document whose "See Also" section names at least one other document."""
+    index = defaultdict(list)
+    for name in found:
+        index[name.rpartition(".")[2]].append(name)
+    queries = []
+    for document in documents:
+        targets = (resolve(entry, document.name, index) for entry in document.see_also)
+        relevant = {representative[target] for target in targets if target} - {document.name}
+        text = summary(document.text)
+        if relevant and text:
+            queries.append(Query(document.name, text, tuple(sorted(relevant))))
+    return queries
+
+
+def resolve(entry: str, source: str, index: Mapping[str, list[str]]) -> str | None:
+    """The documented object that an entry of `source`'s "See Also" section means, if it is clear.
+
+    An object fits if the parts of the entry occur in its dotted path in order, the last one at the
+    end.  Of several, the one that shares the longest path with the source is meant, then the one with
+    the shortest path; a tie means nobody.
+
+    Args:
+        entry: the name as written, such as ``linalg.norm``.
+        source: dotted path of the object whose docstring holds the entry.
+        index: last part of a dotted path to all paths that end with it.
+    """
+    parts, home = entry.split("."), source.split(".")
+
+    def rank(path: list[str]) -> tuple[int, int]:
+        return -_shared_prefix(path, home), len(path)
+
+    fitting = [path for name in index.get(parts[-1], ()) if _in_order(parts, path := name.split("."))]
+    # The same word in another package means something else, unless the entry names that package.
+    fitting = sorted((path for path in fitting if path[0] in (home[0], parts[0])), key=rank)
+    if not fitting or (len(fitting) > 1 and rank(fitting[0]) == rank(fitting[1])):
+        return None
+    return ".".join(fitting[0])
+
+
+def _in_order(parts: list[str], path: list[str]) -> bool:
+    remaining = iter(path)
+    return all(part in remaining for part in parts)
+
+
+def _shared_prefix(left: list[str], right: list[str]) -> int:
+    return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

@@ -1,0 +1,135 @@
+"""The ladder: decoder-only language models that differ in width alone, trained on the spot.
+
+Everything else is held equal: texts and their order, tokenizer, depth, head width, steps, learning
+rate, seed.  So what changes along the ladder is width, which no public suite isolates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+
+from embscale.errors import EmbscaleError
+from embscale.tokens import TokenisedTexts
+
+ADAM_BETAS = (0.9, 0.95)
+GRADIENT_CLIP = 1.0
+FINAL_LEARNING_RATE = 0.1  # of the highest, at the last step
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a rung is trained.
+
+    Attributes:
+        steps: optimiser steps.
+        batch: sequences in a step.
+        context: tokens of a sequence.
+        learning_rate: the highest, reached after `warmup` steps; then a cosine down to a tenth.
+        warmup: steps of linear increase.
+        seed: of the initial weights and of the order of the texts.
+    """
+
+    steps: int
+    batch: int
+    context: int
+    learning_rate: float
+    warmup: int
+    seed: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens seen in training."""
+        return self.steps * self.batch * self.context
+
+    def rate(self, step: int) -> float:
+        """Learning rate of the step that follows `step` finished ones."""
+        if step < self.warmup:
+            return self.learning_rate * (step + 1) / self.warmup
+        progress = (step - self.warmup) / max(1, self.steps - self.warmup)
+        cosine = (1 + math.cos(math.pi * progress)) / 2
+        return self.learning_rate * (FINAL_LEARNING_RATE + (1 - FINAL_LEARNING_RATE) * cosine)
+
+
+def build(*, width: int, blocks: int, head_width: int, vocab_size: int, context: int, seed: int) -> GPTNeoXForCausalLM:
+    """An untrained rung: GPT-NeoX blocks, rotary positions, untied input and output tables."""
+    torch.manual_seed(seed)
+    config = GPTNeoXConfig(
+        vocab_size=vocab_size,
+        hidden_size=width,
+        num_hidden_layers=blocks,
+        num_attention_heads=max(1, width // head_width),
+        intermediate_size=4 * width,
+        max_position_embeddings=context,
+        tie_word_embeddings=False,
+        bos_token_id=0,
+        eos_token_id=0,
+        use_cache=False,
+    )
+    return GPTNeoXForCausalLM(config)
+
+
+def stream(texts: TokenisedTexts, chosen: np.ndarray, *, separator: int, seed: int) -> np.ndarray:
+    """The chosen texts in a random order, one after the other, each followed by the separator."""
+    order = np.random.default_rng(seed).permutation(chosen)
+    return np.concatenate([part for text in order for part in (texts[text], [separator])]).astype(np.int64)
+
+
+def batches(tokens: np.ndarray, schedule: Schedule) -> Iterator[torch.Tensor]:
+    """Consecutive batches ``[batch, context]`` of the stream, from its start again when it ends."""
+    size = schedule.batch * schedule.context
+    if len(tokens) < size:
+        raise EmbscaleError(f"the training texts hold {len(tokens)} tokens, fewer than one batch of {size}")
+    per_pass = len(tokens) // size
+    for step in range(schedule.steps):
+        start = step % per_pass * size
+        yield torch.from_numpy(tokens[start : start + size]).view(schedule.batch, schedule.context)
+
+
+def train(
+    model: GPTNeoXForCausalLM,
+    tokens: np.ndarray,
+    schedule: Schedule,
+    *,
+    reached: Callable[[int, float], None],
+) -> None:
+    """Train in place with AdamW.
+
+    Args:
+        model: from `build`.
+        tokens: from `stream`.
+        schedule: steps, batches and learning rates.
+        reached: called with the number of finished steps and the last batch's loss in nats per token
+            (NaN before the first), at 0 and after every step.
+    """
+    optimizer = torch.optim.AdamW(model.parameters(), betas=ADAM_BETAS, weight_decay=0.0, fused=True)
+    model.train()
+    reached(0, math.nan)
+    for step, batch in enumerate(batches(tokens, schedule)):
+        for group in optimizer.param_groups:
+            group["lr"] = schedule.rate(step)
+        loss = model(input_ids=batch, labels=batch).loss
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), GRADIENT_CLIP)
+        optimizer.step()
+        reached(step + 1, loss.item())
+
+
+@torch.inference_mode()
+def heldout_loss(model: GPTNeoXForCausalLM, tokens: np.ndarray, *, context: int, batch: int) -> float:
+    """Mean loss in nats per token over consecutive sequences of texts that training never saw."""
+    usable = len(tokens) // (context * batch) * context * batch
+    if usable == 0:
+        raise EmbscaleError(f"the held-out texts hold {len(tokens)} tokens, fewer than one batch of {context * batch}")
+    was_training = model.training
+    model.eval()
+    parts = torch.from_numpy(tokens[:usable]).view(-1, batch, context)
+    loss = float(np.mean([model(input_ids=part, labels=part).loss.item() for part in parts]))
+    model.train(was_training)
+    return loss

@@ -1,0 +1,315 @@
+-- Quarto's numbered cross-references, floats, callouts and tabsets for plain pandoc, HTML only.
+-- Runs after check_subset.lua and before --citeproc.  Problems are warnings of the form
+-- "words to look for <tab> message", which pandoc.py turns into errors.
+
+-- The word on a label and the word of a reference, per kind of label.
+local KINDS = {
+  fig = {"Figure", "Figure"}, tbl = {"Table", "Table"}, lst = {"Listing", "Listing"},
+  eq = {"Equation", "Equation"}, sec = {"Section", "Section"},
+  nte = {"Note", "Note"}, tip = {"Tip", "Tip"}, wrn = {"Warning", "Warning"},
+  imp = {"Important", "Important"}, cau = {"Caution", "Caution"},
+}
+local CALLOUTS = {note = "Note", tip = "Tip", warning = "Warning", important = "Important", caution = "Caution"}
+-- Sections begin below the title, which is level 1.
+local FIRST_LEVEL = 2
+local NBSP = "\u{a0}"
+
+local counters, labels, tabsets = {}, {}, 0
+
+local function refuse(needle, message) pandoc.log.warn(needle .. "\t" .. message) end
+
+local function kind_of(id)
+  local kind = id:match("^(%a+)%-[%w_.-]+$")
+  return kind and KINDS[kind] and kind
+end
+
+local function next_number(kind)
+  counters[kind] = (counters[kind] or 0) + 1
+  return tostring(counters[kind])
+end
+
+local function html(text) return pandoc.RawBlock("html", text) end
+
+-- Tags around blocks, for elements that pandoc has no type for.
+local function wrap(open, blocks, close)
+  local wrapped = pandoc.Blocks {html(open)}
+  wrapped:extend(blocks)
+  wrapped:insert(html(close))
+  return wrapped
+end
+
+local function from_markdown(text) return pandoc.utils.blocks_to_inlines(pandoc.read(text, "markdown").blocks) end
+
+-- "Figure 1: words"
+local function labelled(label, words)
+  local inlines = pandoc.Inlines {pandoc.Span({pandoc.Str(label)}, pandoc.Attr("", {"caption-label"}))}
+  if #words > 0 then
+    inlines:extend {pandoc.Str(":"), pandoc.Space()}
+    inlines:extend(words)
+  end
+  return inlines
+end
+
+-- Floats: figures, tables and listings with a number and a caption ---------------------------
+
+-- A wide table scrolls in its own box; the box can be reached with the keyboard and has a name.
+local function scrolling(blocks, name)
+  return pandoc.Blocks {pandoc.Div(blocks, pandoc.Attr("", {"table-box"}, {{"role", "region"}, {"tabindex", "0"}, {"aria-label", name}}))}
+end
+
+local function figure_element(id, class, caption, blocks, caption_first)
+  local words = wrap("<figcaption>", {pandoc.Plain(caption)}, "</figcaption>")
+  local inside = caption_first and words or blocks
+  inside = inside .. (caption_first and blocks or words)
+  return wrap('<figure class="float ' .. class .. '" id="' .. id .. '">', inside, "</figure>")
+end
+
+local function float(id, words, blocks)
+  local kind = kind_of(id)
+  local number = next_number(kind)
+  labels[id] = {number = number}
+  local label = KINDS[kind][1] .. NBSP .. number
+  if #words == 0 then
+    refuse("#" .. id, label .. " (#" .. id .. ") has no caption; end its ::: block with a paragraph that says what it shows")
+  end
+  if kind == "tbl" then blocks = scrolling(blocks, label) end
+  return figure_element(id, "float-" .. kind, labelled(label, words), blocks, kind ~= "fig")
+end
+
+local function subfigures(blocks, parent)
+  local letters = 0
+  return blocks:walk {
+    Figure = function(fig)
+      if kind_of(fig.identifier) ~= "fig" then return nil end
+      letters = letters + 1
+      local letter = "(" .. string.char(96 + letters) .. ")"
+      labels[fig.identifier] = {number = parent .. NBSP .. letter}
+      local caption = pandoc.Inlines {pandoc.Str(letter), pandoc.Space()}
+      caption:extend(pandoc.utils.blocks_to_inlines(fig.caption.long))
+      return figure_element(fig.identifier, "float-sub", caption, fig.content, false)
+    end,
+  }
+end
+
+-- The caption of a ::: float is its last paragraph, unless that is an image.
+local function take_caption(blocks)
+  local last = blocks[#blocks]
+  if last and last.t == "Para" and not (#last.content == 1 and last.content[1].t == "Image") then
+    blocks:remove(#blocks)
+    return last.content
+  end
+  return pandoc.Inlines {}
+end
+
+local function float_div(div)
+  local blocks, words = div.content, take_caption(div.content)
+  local columns = div.attributes["layout-ncol"]
+  if #blocks == 0 then
+    refuse("#" .. div.identifier, "#" .. div.identifier .. " is empty; put its figure or table above the caption")
+  end
+  local parent = tostring((counters[kind_of(div.identifier)] or 0) + 1)
+  blocks = subfigures(blocks, parent)
+  if columns then
+    blocks = pandoc.Blocks {pandoc.Div(blocks, pandoc.Attr("", {"columns-box"}, {style = "--columns:" .. columns}))}
+  end
+  return float(div.identifier, words, blocks)
+end
+
+local function set_widths(tbl)
+  local widths = pandoc.List {}
+  for width in (tbl.attributes["tbl-colwidths"] or ""):gmatch("[%d%.]+") do widths:insert(tonumber(width)) end
+  tbl.attributes["tbl-colwidths"] = nil
+  local sum = 0
+  for _, width in ipairs(widths) do sum = sum + width end
+  for i, spec in ipairs(tbl.colspecs) do
+    -- Quarto lets columns follow their content unless they are told otherwise.
+    tbl.colspecs[i] = {spec[1], widths[i] and widths[i] / sum or nil}
+  end
+end
+
+local function table_block(tbl)
+  if tbl.attributes["tbl-colwidths"] then set_widths(tbl) end
+  local id = tbl.identifier
+  local words = pandoc.utils.blocks_to_inlines(tbl.caption.long)
+  if kind_of(id) ~= "tbl" then return scrolling({tbl}, #words > 0 and pandoc.utils.stringify(words) or "Table"), false end
+  tbl.identifier, tbl.caption = "", {long = {}}
+  return float(id, words, {tbl}), false
+end
+
+local function listing(code)
+  if kind_of(code.identifier) ~= "lst" then return nil end
+  local id, words = code.identifier, from_markdown(code.attributes["lst-cap"] or "")
+  code.identifier, code.attributes["lst-cap"] = "", nil
+  return float(id, words, {code}), false
+end
+
+local function figure(fig)
+  if kind_of(fig.identifier) ~= "fig" then return nil end
+  return float(fig.identifier, pandoc.utils.blocks_to_inlines(fig.caption.long), fig.content), false
+end
+
+-- Callouts and tabsets --------------------------------------------------------------------------
+
+local function callout_title(div, class)
+  local kind, words = CALLOUTS[class], pandoc.Inlines {}
+  if kind_of(div.identifier) then
+    local number = next_number(kind_of(div.identifier))
+    labels[div.identifier] = {number = number}
+    kind = kind .. NBSP .. number
+  end
+  local first = div.content[1]
+  if div.attributes.title then
+    words = from_markdown(div.attributes.title)
+  elseif first and first.t == "Header" then
+    words = first.content
+    div.content:remove(1)
+  end
+  local title = pandoc.Inlines {pandoc.Span({pandoc.Str(kind)}, pandoc.Attr("", {"callout-kind"}))}
+  if #words > 0 then title:insert(pandoc.Space()) end
+  title:extend(words)
+  return pandoc.Plain(title)
+end
+
+local function callout(div, class)
+  local title, fold = callout_title(div, class), div.attributes.collapse
+  local body = pandoc.Div(div.content, pandoc.Attr("", {"callout-body"}))
+  local blocks
+  if fold then
+    local opened = fold == "false" and " open" or ""
+    blocks = wrap("<details" .. opened .. '><summary class="callout-title">', {title, html("</summary>"), body}, "</details>")
+  else
+    blocks = {pandoc.Div({title}, pandoc.Attr("", {"callout-title"})), body}
+  end
+  return pandoc.Div(blocks, pandoc.Attr(div.identifier, {"callout", "callout-" .. class}, {role = "note"}))
+end
+
+-- One <details> per tab; their common name lets the browser keep one open, without a script.
+local function tabset(div)
+  tabsets = tabsets + 1
+  local level, tabs = div.content[1] and div.content[1].level, pandoc.List {}
+  for _, block in ipairs(div.content) do
+    if block.t == "Header" and block.level == level then
+      tabs:insert {title = block.content, blocks = pandoc.Blocks {}}
+    elseif #tabs > 0 then
+      tabs[#tabs].blocks:insert(block)
+    end
+  end
+  local blocks = pandoc.Blocks {}
+  for i, tab in ipairs(tabs) do
+    local open = i == 1 and " open" or ""
+    blocks:extend(wrap('<details name="tabset-' .. tabsets .. '"' .. open .. "><summary>",
+      {pandoc.Plain(tab.title), html("</summary>"), pandoc.Div(tab.blocks, pandoc.Attr("", {"tab-body"}))}, "</details>"))
+  end
+  return pandoc.Div(blocks, pandoc.Attr(div.identifier, {"tabset"}, {style = "--tabs:" .. #tabs}))
+end
+
+local function div_block(div)
+  local kind = kind_of(div.identifier)
+  if kind == "fig" or kind == "tbl" or kind == "lst" then return float_div(div), false end
+  if div.classes:includes("panel-tabset") then return tabset(div) end
+  for name in pairs(CALLOUTS) do
+    if div.classes:includes("callout-" .. name) then return callout(div, name) end
+  end
+end
+
+-- Numbers ---------------------------------------------------------------------------------------
+
+local function number_headings(doc)
+  local numbered, counts = doc.meta["number-sections"] == true, {}
+  local function number(heading)
+    local depth = heading.level - FIRST_LEVEL + 1
+    counts[depth] = (counts[depth] or 0) + 1
+    for deeper = depth + 1, #counts do counts[deeper] = nil end
+    return table.concat(counts, ".", 1, depth)
+  end
+  return doc:walk {
+    traverse = "topdown",
+    -- Headings in callouts and tabsets are titles by now; what is left are sections.
+    Header = function(heading)
+      if heading.level < FIRST_LEVEL then return nil end
+      local label = {words = heading.content}
+      if numbered and not heading.classes:includes("unnumbered") then
+        label = {number = number(heading)}
+        heading.attributes.number = label.number
+      end
+      labels[heading.identifier] = label
+      return heading
+    end,
+  }
+end
+
+-- $$ … $$ {#eq-x}: pandoc leaves the label as text behind the formula.
+local function equations(inlines)
+  local out, i, found = pandoc.Inlines {}, 1, false
+  while i <= #inlines do
+    local math, space, tag = inlines[i], inlines[i + 1], inlines[i + 2]
+    if space and space.t == "Str" then tag = space end
+    local id = math.t == "Math" and math.mathtype == "DisplayMath" and tag and tag.t == "Str"
+      and tag.text:match("^{#(eq%-[%w_-]+)}$")
+    if id then
+      found = true
+      local number = next_number("eq")
+      labels[id] = {number = number}
+      local mark = pandoc.Span({pandoc.Str("(" .. number .. ")")}, pandoc.Attr("", {"eq-number"}))
+      out:insert(pandoc.Span({math, mark}, pandoc.Attr(id, {"equation"})))
+      i = i + (tag == space and 2 or 3)
+    else
+      if math.t == "Str" and math.text:match("^{#eq%-") then
+        refuse(math.text, math.text .. " belongs right behind the closing $$ of its formula")
+      end
+      out:insert(math)
+      i = i + 1
+    end
+  end
+  return found and out or nil
+end
+
+-- References -------------------------------------------------------------------------------------
+
+local function reference(citation)
+  local label = labels[citation.id]
+  if not label then
+    refuse("@" .. citation.id, "@" .. citation.id .. ": no such label; give it to a figure, table, section or equation")
+    return pandoc.Inlines {}
+  end
+  local words
+  if not label.number then
+    words = label.words
+  elseif citation.mode == "SuppressAuthor" then
+    words = pandoc.Inlines {pandoc.Str(label.number)}
+  elseif #citation.prefix > 0 then
+    -- Quarto puts the prefix in the place of its own word: [Fig. @fig-x].
+    words = citation.prefix .. pandoc.Inlines {pandoc.Str(NBSP .. label.number)}
+  else
+    words = pandoc.Inlines {pandoc.Str(KINDS[kind_of(citation.id)][2] .. NBSP .. label.number)}
+  end
+  return pandoc.Inlines {pandoc.Link(words, "#" .. citation.id, "", pandoc.Attr("", {"quarto-xref"}))} .. citation.suffix
+end
+
+local function references(cite)
+  local own = cite.citations:filter(function(citation) return kind_of(citation.id) end)
+  if #own == 0 then return nil end
+  if #own < #cite.citations then
+    refuse("@" .. own[1].id, "one bracket mixes citations and cross-references; use two")
+    return nil
+  end
+  local out = pandoc.Inlines {}
+  for i, citation in ipairs(own) do
+    if i > 1 then out:extend {pandoc.Str(","), pandoc.Space()} end
+    out:extend(reference(citation))
+  end
+  return out
+end
+
+local function alternative_text(img)
+  img.caption = pandoc.Inlines(img.attributes["fig-alt"] or "")
+  img.attributes["fig-alt"] = nil
+  return img
+end
+
+function Pandoc(doc)
+  doc = doc:walk {Inlines = equations, Image = alternative_text}
+  doc = doc:walk {traverse = "topdown", Div = div_block, Figure = figure, Table = table_block, CodeBlock = listing}
+  doc = number_headings(doc)
+  return doc:walk {Cite = references}
+end

@@ -1,0 +1,122 @@
+"""What all tests share: a closed network, few threads, tiny random checkpoints."""
+
+import functools
+import json
+import os
+import socket
+
+# Before numpy, torch and transformers are imported, which read these once.
+os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+
+import pytest
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+VOCABULARY = 300
+SENTENCES = [
+    "The table of a model holds one row for each token.",
+    "A layer adds to the vectors that the layer before it handed on.",
+    "Which layer does a vector come from? A linear probe can often tell.",
+    "Wide models have long rows, narrow models have short ones.",
+]
+
+# Sizes that every family knows under some name; unknown names are harmless.
+SIZES = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "intermediate_size": 32,
+    "max_position_embeddings": 64,
+    "vocab_size": VOCABULARY,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "pad_token_id": 0,
+}
+NAMES = {
+    "opt": {"ffn_dim": 32, "word_embed_proj_dim": 16},
+    "bloom": {"n_layer": 2, "n_head": 2},
+    "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64},
+    "t5": {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2},
+}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def closed_network():
+    """Refuse every connection that would leave the machine."""
+    connect = socket.socket.connect
+
+    def guarded(self, address):
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in LOOPBACK:
+            raise AssertionError(f"a test tried to reach {address}")
+        return connect(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded)
+        yield
+
+
+@pytest.fixture(scope="session")
+def tokenizer_folder(tmp_path_factory):
+    """A byte-level tokenizer trained on a few sentences, in the Hugging Face layout."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=["<|end|>"], initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    folder = tmp_path_factory.mktemp("tokenizer")
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|end|>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory, tokenizer_folder):
+    """A function from a model type to a checkpoint folder: random weights, 2 blocks of width 16, a tokenizer."""
+
+    @functools.cache
+    def make(model_type):
+        import shutil
+
+        import torch
+        import transformers
+
+        torch.set_num_threads(2)
+        torch.manual_seed(0)
+        config = transformers.AutoConfig.for_model(model_type, **SIZES | NAMES.get(model_type, {}))
+        auto = transformers.AutoModelForSeq2SeqLM if model_type == "t5" else transformers.AutoModelForCausalLM
+        model = auto.from_config(config)
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                # Norms start as ones, which would hide that a norm was left out or applied twice.
+                if weight.ndim == 1 and "norm" in name or ".ln_" in name:
+                    weight.add_(torch.rand_like(weight))
+        folder = tmp_path_factory.mktemp(model_type)
+        model.save_pretrained(folder)
+        shutil.copytree(tokenizer_folder, folder, dirs_exist_ok=True)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def texts_file(tmp_path_factory):
+    """Forty texts of unequal length, half of them held out; some are too short for 12 tokens."""
+    path = tmp_path_factory.mktemp("texts") / "corpus.jsonl"
+    rows = [
+        {
+            "_id": f"text-{i}",
+            "title": "",
+            "text": " ".join(SENTENCES[(i + j) % len(SENTENCES)] for j in range(1 + i % 3)) if i % 10 else "Short.",
+            "metadata": {"split": "heldout" if i % 2 else "train"},
+        }
+        for i in range(40)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path

@@ -1,0 +1,77 @@
+"""A toy project in a temporary folder, run by the real Snakemake and DVC of this environment."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+
+class Toy:
+    """A folder with files, and the commands that work on it."""
+
+    def __init__(self, root):
+        self.root = root
+        # Neither the user's settings nor a conda elsewhere on the PATH may change what the tests see.
+        self.environment = {
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "HOME": str(root.parent),
+            "GIT_CONFIG_SYSTEM": os.devnull,
+            "DVC_NO_ANALYTICS": "1",
+            "DVC_SITE_CACHE_DIR": str(root.parent / "site"),
+        }
+
+    def write(self, files):
+        for name, text in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def read(self, name):
+        return (self.root / name).read_text()
+
+    def run(self, *command, check=True):
+        """Run a command in the folder and return its result with both streams in ``stdout``."""
+        done = subprocess.run(
+            command, cwd=self.root, env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        assert not check or done.returncode == 0, f"{' '.join(command)}:\n{done.stdout}"
+        return done
+
+    def python(self, *arguments, **options):
+        return self.run(sys.executable, *arguments, **options)
+
+    def snakemake(self, *arguments, **options):
+        return self.python("-m", "snakemake", *arguments, **options)
+
+    def dvc(self, *arguments, **options):
+        return self.python("-m", "dvc", *arguments, **options)
+
+    def git(self, *arguments, **options):
+        return self.run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", *arguments, **options)
+
+    @contextlib.contextmanager
+    def running(self, *arguments, until):
+        """A Snakemake in the background, from the moment that a file exists; killed at the end."""
+        command = [sys.executable, "-m", "snakemake", *arguments]
+        with (self.root / "background.log").open("w") as log:
+            process = subprocess.Popen(command, cwd=self.root, env=self.environment, stdout=log, stderr=log)
+        try:
+            deadline = time.monotonic() + 30
+            while not (self.root / until).exists():
+                assert process.poll() is None and time.monotonic() < deadline, self.read("background.log")
+                time.sleep(0.05)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def toy(tmp_path):
+    root = tmp_path / "toy"
+    root.mkdir()
+    return Toy(root)

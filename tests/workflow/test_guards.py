@@ -1,0 +1,91 @@
+"""No conda is no obstacle, a second run stops, and a killed run leaves nothing that a person must clear."""
+
+from pathlib import Path
+
+import pytest
+
+import guards
+
+LIB = Path(guards.__file__).parent
+
+HEAD = f"""
+import sys
+sys.path.insert(0, {str(LIB)!r})
+import guards
+guards.drop_conda_if_missing(workflow)
+LOCK = guards.RunLock()
+onstart:
+    LOCK.acquire_or_stop()
+"""
+
+RULES = """
+rule slow:
+    output: "slow.txt"
+    shell: "touch started; while [ ! -e go ]; do sleep 0.05; done; echo done > {output}"
+rule quick:
+    output: "quick.txt"
+    conda: "env.yaml"
+    shell: "echo done > {output}"
+rule inner:
+    output: "inner.txt"
+    run: open(output[0], "w").close()
+"""
+
+
+@pytest.fixture
+def guarded(toy):
+    toy.write({"Snakefile": HEAD + RULES, "env.yaml": "dependencies: [python]\n"})
+    return toy
+
+
+def recover(toy, **options):
+    return toy.python(str(LIB / "recover.py"), **options)
+
+
+def test_without_conda_the_run_goes_on_in_the_active_environment(guarded):
+    done = guarded.snakemake("--cores", "1", "--use-conda", "quick.txt")
+    assert "no conda on PATH" in done.stdout
+    assert guarded.read("quick.txt") == "done\n"
+
+
+def test_a_conda_that_exists_is_left_to_snakemake(guarded):
+    guarded.write({"bin/conda": "#!/bin/sh\nexit 3\n"})
+    (guarded.root / "bin/conda").chmod(0o755)
+    guarded.environment["PATH"] = f"{guarded.root}/bin:{guarded.environment['PATH']}"
+    done = guarded.snakemake("--cores", "1", "--use-conda", "quick.txt", check=False)
+    assert done.returncode == 1
+    assert "no conda on PATH" not in done.stdout
+
+
+def test_while_a_run_is_alive_a_second_one_stops_and_a_dry_run_does_not(guarded):
+    with guarded.running("--cores", "1", "slow.txt", until="started") as first:
+        for second in (
+            guarded.snakemake("--cores", "1", "quick.txt", check=False),
+            recover(guarded, check=False),
+        ):
+            assert second.returncode == 1
+            assert f"another run (process {first.pid}) is at work in {guarded.root}" in second.stdout
+        guarded.snakemake("-n", "quick.txt")
+        (guarded.root / "go").touch()
+        assert first.wait(30) == 0
+    assert not (guarded.root / "quick.txt").exists()
+    guarded.snakemake("--cores", "1", "quick.txt")
+
+
+def test_jobs_of_the_run_that_holds_the_lock_are_not_stopped_by_it(guarded):
+    # A run: block starts a Snakemake of its own, which must not ask for the lock.
+    guarded.snakemake("--cores", "1", "inner.txt")
+
+
+def test_a_killed_run_is_recovered(guarded):
+    with guarded.running("--cores", "1", "slow.txt", until="started") as first:
+        first.kill()
+        first.wait()
+        # The job lives on; let it end before it could write over a later one.
+        (guarded.root / "go").touch()
+        stuck = guarded.snakemake("--cores", "1", "--rerun-incomplete", "slow.txt", check=False)
+        assert "LockException" in stuck.stdout
+        assert "left Snakemake's lock behind" in recover(guarded).stdout
+        assert recover(guarded).stdout == ""
+        guarded.snakemake("--cores", "1", "--rerun-incomplete", "slow.txt")
+    assert guarded.read("slow.txt") == "done\n"

@@ -1,0 +1,230 @@
+"""Check the merged parameters against their schema before the first job, and tell every problem at once.
+
+The Snakefile imports this module wherever Snakemake is installed, so it needs nothing but PyYAML and jsonschema,
+which come with Snakemake.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+
+# YAML 1.1 wants a point in the mantissa and a sign in the exponent; without them a number is read as text.
+UNREAD_FLOAT = re.compile(r"([+-]?)(\d+)(\.\d*)?[eE]([+-]?)(\d+)")
+
+TYPE_NAMES = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "null": "null",
+    "number": "a number",
+    "object": "a group of keys",
+    "string": "text",
+}
+
+# Limits of a value, in words that follow the name of its type.
+LIMITS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "above {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "below {}",
+    "multipleOf": "a multiple of {}",
+    "pattern": "matching {}",
+    "minLength": "of at least {} characters",
+    "maxLength": "of at most {} characters",
+    "minItems": "of at least {} items",
+    "maxItems": "of at most {} items",
+    "minProperties": "with at least {} entries",
+    "maxProperties": "with at most {} entries",
+}
+
+
+class ParameterError(ValueError):
+    """The parameters do not fit the schema; the message has one line per problem."""
+
+
+def check(config: dict[str, Any], schema_path: Path, *, source: str = "params.yaml") -> None:
+    """Stop with every problem of the parameters, not only the first.
+
+    Args:
+        config: the parameters as Snakemake has merged them.
+        schema_path: a JSON Schema (draft 2020-12) written as YAML.
+        source: where the parameters were read; each line of the message begins with it.
+
+    Raises:
+        ParameterError: one line per problem: the dotted key, what was given, what is allowed.
+    """
+    schema = yaml.safe_load(schema_path.read_text("utf-8"))
+    errors = STRICT_VALIDATOR(schema).iter_errors(_with_text_keys(config))
+    lines = list(_odd_keys(config, "")) + [line for error in errors for line in _explain(error, schema)]
+    if lines:
+        raise ParameterError("\n".join(f"{source}: {line}" for line in sorted(set(lines))))
+
+
+def _is_integer(_checker: object, value: object) -> bool:
+    """Whole numbers only: neither a boolean nor 3.0, which commands that want an integer would refuse."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(_checker: object, value: object) -> bool:
+    """Finite numbers only: no limit of a schema keeps ``.nan`` out."""
+    return _is_integer(_checker, value) or (isinstance(value, float) and math.isfinite(value))
+
+
+STRICT_VALIDATOR = extend(
+    Draft202012Validator,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number}),
+)
+
+
+def _odd_keys(value: object, prefix: str) -> Iterator[str]:
+    """A line for each key that YAML did not read as text, such as ``on`` or ``1``."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                yield f"{prefix}{key}: YAML reads this key as {_typed(key)}; write it in quotes"
+            yield from _odd_keys(inner, f"{prefix}{key}.")
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            yield from _odd_keys(inner, f"{prefix[:-1]}[{i}].")
+
+
+def _with_text_keys(value: object) -> object:
+    """The same value without the keys that are not text: jsonschema cannot match them with a pattern."""
+    if isinstance(value, dict):
+        return {key: _with_text_keys(inner) for key, inner in value.items() if isinstance(key, str)}
+    return [_with_text_keys(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _explain(error: ValidationError, root: dict[str, Any]) -> Iterator[str]:
+    """The lines that tell one error of jsonschema."""
+    key, given, schema = _dotted(error.absolute_path), error.instance, error.schema
+    if list(error.schema_path)[-2:-1] == ["propertyNames"]:
+        names, patterns = schema.get("enum", []), [schema["pattern"]] if "pattern" in schema else []
+        yield f"{_join(key, given)}: unknown key; {_known(names, patterns)}{_meant(given, names)}"
+    elif error.validator == "additionalProperties" and error.validator_value is False:
+        known, patterns = list(schema.get("properties", {})), list(schema.get("patternProperties", {}))
+        for extra in given:
+            if extra not in known and not any(re.search(pattern, extra) for pattern in patterns):
+                yield f"{_join(key, extra)}: unknown key; {_known(known, patterns)}{_meant(extra, known)}"
+    elif error.validator == "required":
+        for name in error.validator_value:
+            if name not in given:
+                allowed = _allowed(schema.get("properties", {}).get(name, {}), root)
+                yield f"{_join(key, name)}: missing; allowed: {allowed}"
+    elif error.validator in ("anyOf", "oneOf") and (fitting := _fitting_branch(error)):
+        for inner in fitting:
+            yield from _explain(inner, root)
+    elif error.validator in {"type", "enum", "const", "anyOf", "oneOf", "uniqueItems", *LIMITS}:
+        yield f"{key or 'parameters'}: given {_typed(given)}; allowed: {_allowed(schema, root)}{_hint(given, schema)}"
+    else:
+        yield f"{key or 'parameters'}: {error.message}"
+
+
+def _fitting_branch(error: ValidationError) -> list[ValidationError]:
+    """Of alternatives, the errors of the only one whose kind fits the value; else nothing."""
+    branches: dict[int, list[ValidationError]] = {}
+    for inner in error.context:
+        branches.setdefault(inner.schema_path[0], []).append(inner)
+    fitting = [
+        errors
+        for errors in branches.values()
+        if not any(e.validator in ("type", "enum", "const") and not e.path for e in errors)
+    ]
+    return fitting[0] if len(fitting) == 1 else []
+
+
+def _dotted(path: Iterable[str | int]) -> str:
+    """``ladder.widths[2]`` for a path into the parameters."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
+def _join(key: str, name: object) -> str:
+    """The dotted key of an entry."""
+    return f"{key}.{name}" if key else str(name)
+
+
+def _known(names: list[str], patterns: list[str]) -> str:
+    """The keys that a group may have."""
+    return f"known here: {', '.join([*names, *(f'names like {pattern}' for pattern in patterns)]) or 'none'}"
+
+
+def _typed(value: object) -> str:
+    """A value with its type, in the words of a YAML file: ``"1e-3" (text)``."""
+    if value is None:
+        return "nothing (null)"
+    if isinstance(value, bool):
+        return f"{str(value).lower()} (true or false)"
+    if isinstance(value, str):
+        return f'"{value}" (text)'
+    if isinstance(value, dict):
+        return f"a group of keys ({', '.join(map(str, value)) or 'empty'})"
+    if isinstance(value, list):
+        shown = ", ".join(map(str, value))
+        return f"[{shown if len(shown) < 60 else shown[:57] + '...'}] (a list of {len(value)})"
+    return f"{value} ({'a whole number' if isinstance(value, int) else 'a decimal number'})"
+
+
+def _allowed(schema: dict[str, Any], root: dict[str, Any]) -> str:
+    """What a schema lets through, in a few words."""
+    schema = _resolved(schema, root)
+    if "enum" in schema:
+        return "one of " + ", ".join(map(_plain, schema["enum"]))
+    if "const" in schema:
+        return f"only {_plain(schema['const'])}"
+    for word in ("anyOf", "oneOf"):
+        if word in schema:
+            return ", or ".join(_allowed(branch, root) for branch in schema[word])
+    kinds = schema.get("type", [])
+    name = " or ".join(TYPE_NAMES[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds)) or "a value"
+    limits = [text.format(schema[word]) for word, text in LIMITS.items() if word in schema]
+    if schema.get("uniqueItems"):
+        limits.append("without repeats")
+    if "properties" in schema:
+        limits.append(f"({', '.join(schema['properties'])})")
+    words = name + (" " + " and ".join(limits) if limits else "")
+    return f"{words}, each {_allowed(schema['items'], root)}" if isinstance(schema.get("items"), dict) else words
+
+
+def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    """The schema that a reference into the same file stands for."""
+    while "$ref" in schema:
+        target = root
+        for step in schema["$ref"].removeprefix("#/").split("/"):
+            target = target[step]
+        schema = target
+    return schema
+
+
+def _plain(value: object) -> str:
+    """A value as it would be written in YAML."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
+
+
+def _hint(given: object, schema: dict[str, Any]) -> str:
+    """Advice for usual slips: a number that YAML reads as text, a misspelt choice."""
+    if not isinstance(given, str):
+        return ""
+    if match := UNREAD_FLOAT.fullmatch(given):
+        sign, whole, fraction, direction, exponent = match.groups()
+        if schema.get("type") == "integer":
+            return f"; YAML reads {given} as text: write the whole number out"
+        fraction = fraction if fraction and len(fraction) > 1 else ".0"
+        return f"; YAML reads {given} as text: write {sign}{whole}{fraction}e{direction or '+'}{exponent}"
+    return _meant(given, [choice for choice in schema.get("enum", []) if isinstance(choice, str)])
+
+
+def _meant(given: str, known: list[str]) -> str:
+    """``; did you mean steps?``, when a known word is close."""
+    close = difflib.get_close_matches(given, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
