@@ -64,7 +64,9 @@ def load(folder: Path, split: str = "test") -> RetrievalData:
     texts = {row["_id"]: row["text"] for row in _unique(queries, {"_id", "text"})}
     judgements = _read_qrels(qrels, documents, texts)
     if not documents or not judgements:
-        raise EmbscaleError(f"{folder}: {len(documents)} documents and {len(judgements)} judged queries; neither may be 0")
+        raise EmbscaleError(
+            f"{folder}: {len(documents)} documents and {len(judgements)} judged queries; neither may be 0"
+        )
     digest = hashlib.sha256(b"".join(_uncompressed(path) for path in (corpus, queries, qrels))).hexdigest()
     return RetrievalData(folder.name, documents, {q: texts[q] for q in texts if q in judgements}, judgements, digest)
 

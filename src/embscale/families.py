@@ -42,9 +42,7 @@ class Family:
 GPT_NEOX = Family("embed_in", "layers", "final_layer_norm", ("embed_in.weight",), ("embed_out.weight",))
 GPT2 = Family("wte", "h", "ln_f", ("wte.weight",))
 LLAMA = Family("embed_tokens", "layers", "norm", ("embed_tokens.weight",))
-OPT = Family(
-    "decoder.embed_tokens", "decoder.layers", "decoder.final_layer_norm", ("decoder.embed_tokens.weight",)
-)
+OPT = Family("decoder.embed_tokens", "decoder.layers", "decoder.final_layer_norm", ("decoder.embed_tokens.weight",))
 BLOOM = Family("word_embeddings", "h", "ln_f", ("word_embeddings.weight",))
 # Only the encoder is studied.  A converted file keeps one of the three names of its shared table.
 T5 = Family(
@@ -108,7 +106,9 @@ def anatomy(model: PreTrainedModel) -> Anatomy:
         EmbscaleError: the model's family is not known.
     """
     names = family(model.config.model_type)
-    part = {name: operator.attrgetter(name)(model.base_model) for name in (names.embedding, names.blocks, names.final_norm)}
+    part = {
+        name: operator.attrgetter(name)(model.base_model) for name in (names.embedding, names.blocks, names.final_norm)
+    }
     return Anatomy(part[names.embedding], list(part[names.blocks]), part[names.final_norm])
 
 

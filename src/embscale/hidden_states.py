@@ -77,9 +77,7 @@ class HiddenStates:
         kept = [i for i, layer in enumerate(self.layers) if layer != FINAL_NORM]
         layers = tuple(self.layers[i] for i in kept)
         # The final norm comes last, so this is a view and copies nothing.
-        return HiddenStates(
-            self.states[: len(kept)], layers, self.text, self.position, self.token, self.metadata
-        )
+        return HiddenStates(self.states[: len(kept)], layers, self.text, self.position, self.token, self.metadata)
 
 
 def read_texts(path: Path, *, split: str | None) -> dict[str, str]:
@@ -254,7 +252,9 @@ def _check_finite(states: np.ndarray, layers: tuple[str, ...], text_ids: tuple[s
     broken = np.argwhere(~np.isfinite(states).all(axis=(2, 3)))
     if len(broken):
         layer, text = broken[0]
-        raise EmbscaleError(f"{layers[layer]}: a value is not finite in text {text_ids[text]!r}; is the checkpoint whole?")
+        raise EmbscaleError(
+            f"{layers[layer]}: a value is not finite in text {text_ids[text]!r}; is the checkpoint whole?"
+        )
 
 
 def save(path: Path, states: HiddenStates) -> None:
@@ -290,5 +290,3 @@ def load(path: Path) -> HiddenStates:
     except (SafetensorError, KeyError, ValueError) as error:
         raise EmbscaleError(f"{path}: not a file of hidden states ({error}); remove it and make it again") from error
     return HiddenStates(layers=layers, metadata=metadata, **arrays)
-
-

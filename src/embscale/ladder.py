@@ -57,7 +57,11 @@ class Schedule:
 
 
 def build(*, width: int, blocks: int, head_width: int, vocab_size: int, context: int, seed: int) -> GPTNeoXForCausalLM:
-    """An untrained rung: GPT-NeoX blocks, rotary positions, untied input and output tables."""
+    """An untrained rung: GPT-NeoX blocks, rotary positions, untied input and output tables.
+
+    Weights start with the standard deviation ``sqrt(2 / (5 width))`` of the smaller Pythia models
+    ("small init"), which gives the rows of the table the same length at every width.
+    """
     torch.manual_seed(seed)
     config = GPTNeoXConfig(
         vocab_size=vocab_size,
@@ -66,6 +70,7 @@ def build(*, width: int, blocks: int, head_width: int, vocab_size: int, context:
         num_attention_heads=max(1, width // head_width),
         intermediate_size=4 * width,
         max_position_embeddings=context,
+        initializer_range=math.sqrt(2 / (5 * width)),
         tie_word_embeddings=False,
         bos_token_id=0,
         eos_token_id=0,

@@ -70,7 +70,7 @@ class FolderTask(AbsTaskRetrieval):
         def rows(texts: dict[str, str]) -> Dataset:
             return Dataset.from_dict({"id": list(texts), "text": list(texts.values())})
 
-        split = {
+        split: Any = {
             "corpus": rows(self.data.documents).add_column("title", [""] * len(self.data.documents)),
             "queries": rows(self.data.queries),
             "relevant_docs": self.data.qrels,

@@ -6,6 +6,7 @@ A table is a matrix ``[rows, dims]`` whose row i is the vector of token i (Corey
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,19 @@ def random(rows: int, dims: int, *, seed: int) -> np.ndarray:
     Cosine scores do not depend on the scale.
     """
     return np.random.default_rng(seed).standard_normal((rows, dims), dtype=np.float32) / np.float32(np.sqrt(dims))
+
+
+def parse_random(text: str) -> tuple[int, int, int]:
+    """Rows, columns and seed of ``random:ROWSxDIMS:SEED``.
+
+    Raises:
+        EmbscaleError: the text has another form.
+    """
+    match = re.fullmatch(r"random:(\d+)x(\d+):(\d+)", text)
+    if match is None:
+        raise EmbscaleError(f"table {text!r}: expected random:ROWSxDIMS:SEED")
+    rows, dims, seed = map(int, match.groups())
+    return rows, dims, seed
 
 
 def crop(table: np.ndarray, dims: int) -> np.ndarray:

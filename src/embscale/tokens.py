@@ -18,6 +18,8 @@ from embscale.errors import EmbscaleError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+END_OF_TEXT = "<|endoftext|>"
+
 
 @dataclass(frozen=True)
 class TokenisedTexts:

@@ -88,7 +88,9 @@ def _read(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
         raise EmbscaleError(f"{path}: not a table of comma-separated values ({error}); make it again") from error
     for column in columns:
         if column not in rows.columns:
-            raise EmbscaleError(f"{path}: no column {column!r}, which this figure needs; it has {', '.join(rows)}")
+            raise EmbscaleError(
+                f"{path}: no column {column!r}, which this figure needs; it has {', '.join(map(str, rows))}"
+            )
     if rows.empty:
         raise EmbscaleError(f"{path}: no rows; make it again with the command that its note names")
     return rows

@@ -18,7 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--heldout-fraction", type=float, required=True, help="share of documents kept from training")
     parser.add_argument("--seed", type=int, required=True, help="seed of the held-out split")
     parser.add_argument("--sha256", required=True, help="expected digest of the corpus, or 'any'")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -59,7 +61,11 @@ def run(args: argparse.Namespace) -> None:
         "sha256": digest,
     }
     outputs = [args.output / "corpus.jsonl.gz", args.output / "queries.jsonl", args.output / "qrels" / "test.tsv"]
-    with recorded(command="harvest", params=params, inputs=[], outputs=outputs) as (corpus_path, queries_path, qrels_path):
+    with recorded(command="harvest", params=params, inputs=[], outputs=outputs) as (
+        corpus_path,
+        queries_path,
+        qrels_path,
+    ):
         corpus_path.write_bytes(beir.gzip_bytes(beir.jsonl_bytes(rows)))
         queries_path.write_bytes(beir.jsonl_bytes(queries))
         qrels_path.write_text(qrels, "utf-8")

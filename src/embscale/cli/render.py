@@ -12,10 +12,15 @@ from embscale.report.render import CHOICES, choose, render
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("source", type=Path, metavar="SOURCE.qmd", help="main document; all paths in it start at its folder")
+    parser.add_argument(
+        "source", type=Path, metavar="SOURCE.qmd", help="main document; all paths in it start at its folder"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html", help="the page")
     parser.add_argument(
-        "--renderer", choices=CHOICES, default="auto", help="auto takes Quarto where it is installed (default: %(default)s)"
+        "--renderer",
+        choices=CHOICES,
+        default="auto",
+        help="auto takes Quarto where it is installed (default: %(default)s)",
     )
     parser.add_argument(
         "--input",

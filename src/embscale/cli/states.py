@@ -34,9 +34,7 @@ def run(args: argparse.Namespace) -> None:
     with recorded(command="states", params=params, inputs=inputs, outputs=[args.output]) as (output,):
         texts = hidden_states.read_texts(args.texts, split=args.text_split)
         tokenizer = load_tokenizer(args.checkpoint)
-        sample = hidden_states.choose(
-            texts, tokenizer, count=args.texts_count, length=args.tokens, seed=args.seed
-        )
+        sample = hidden_states.choose(texts, tokenizer, count=args.texts_count, length=args.tokens, seed=args.seed)
         model = hidden_states.load_model(args.checkpoint)
         states = hidden_states.capture(model, sample, first_position=args.first_position, batch=args.batch)
         digest = {"config_sha256": file_sha256(args.checkpoint / "config.json")}

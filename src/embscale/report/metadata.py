@@ -71,7 +71,9 @@ def load_yaml(text: str, file: Path, first_line: int = 1) -> dict[str, Any]:
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     """`base` with the values of `over`; lists are joined, as Quarto does."""
-    joined = {key: base[key] + new for key, new in over.items() if isinstance(new, list) and isinstance(base.get(key), list)}
+    joined = {
+        key: base[key] + new for key, new in over.items() if isinstance(new, list) and isinstance(base.get(key), list)
+    }
     return base | over | joined
 
 
@@ -114,7 +116,9 @@ def check_values(meta: dict[str, Any], source: Path) -> None:
         raise EmbscaleError(f"{source}:1: no title; give one in the front matter")
     for key, only in SELF_CONTAINED.items():
         if meta.get(key, only) != only:
-            raise EmbscaleError(f"{place(source, key)}: {key} must be {str(only).lower()}, or the page needs the network")
+            raise EmbscaleError(
+                f"{place(source, key)}: {key} must be {str(only).lower()}, or the page needs the network"
+            )
     if meta.get("date") in MOVING_DATES:
         raise EmbscaleError(f"{place(source, 'date')}: date {meta['date']!r} changes daily; write the date out")
 

@@ -37,9 +37,7 @@ def to_html(document: Document) -> str:
         meta.write_text(json.dumps(page_metadata(document)), "utf-8")
         arguments = [*options(document), f"--metadata-file={meta}", f"--log={log}"]
         try:
-            page = pypandoc.convert_text(
-                document.text, "html5", "markdown", extra_args=arguments, verify_format=False
-            )
+            page = pypandoc.convert_text(document.text, "html5", "markdown", extra_args=arguments, verify_format=False)
         except RuntimeError as error:
             raise EmbscaleError(f"{document.source}: {error}") from error
         raise_problems(json.loads(log.read_text("utf-8")), document)

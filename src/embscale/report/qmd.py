@@ -118,7 +118,9 @@ def with_fences(lines: list[Line]) -> Iterator[tuple[Line, bool]]:
         elif match and not opening:
             opening, mark = line, match["mark"]
             if re.match(r"\{\w", match["info"].strip()):
-                raise line.problem(f"executable cell {match['info'].strip()}; let a rule make the result and include it")
+                raise line.problem(
+                    f"executable cell {match['info'].strip()}; let a rule make the result and include it"
+                )
     if opening:
         raise opening.problem(f"code block without an end; close it with {mark}")
 

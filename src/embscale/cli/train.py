@@ -1,0 +1,103 @@
+"""Train one rung of the ladder and save its checkpoints in the Hugging Face layout."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import shutil
+from pathlib import Path
+
+from embscale import beir, tokens
+from embscale.artifacts import recorded
+from embscale.errors import EmbscaleError
+from embscale.progress import progress
+from embscale.tokens import END_OF_TEXT
+
+CHECKPOINT_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+HELDOUT_TOKENS = 16_384  # enough for a standard error of the loss near 0.02 nats
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
+    parser.add_argument("--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize")
+    parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--vocab-size", type=int, required=True)
+    parser.add_argument("--width", type=int, required=True, help="columns of the embedding table")
+    parser.add_argument("--blocks", type=int, required=True)
+    parser.add_argument("--head-width", type=int, required=True, help="columns of an attention head")
+    parser.add_argument("--context", type=int, required=True, help="tokens of a sequence")
+    parser.add_argument("--batch", type=int, required=True, help="sequences in a step")
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--checkpoints", type=int, nargs="+", required=True, help="steps after which to save")
+    parser.add_argument("--learning-rate", type=float, required=True, help="the highest")
+    parser.add_argument("--warmup", type=int, required=True, help="steps up to the highest learning rate")
+    parser.add_argument("--seed", type=int, required=True, help="of the initial weights and of the order of texts")
+    parser.add_argument("--threads", type=int, required=True, help="changes the last digits of a sum, so is recorded")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="gets stepN/ and losses.csv")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train, saving a whole checkpoint after each of the given steps."""
+    import numpy as np
+    import torch
+
+    from embscale import ladder
+
+    torch.set_num_threads(args.threads)
+    torch.use_deterministic_algorithms(True)
+    source = beir.corpus_file(args.corpus)
+    names = ("width", "blocks", "head_width", "context", "batch", "steps", "checkpoints", "learning_rate", "warmup")
+    params = {name: getattr(args, name) for name in (*names, "vocab_size", "seed", "threads")}
+    outputs = [args.output / "losses.csv"] + [
+        args.output / f"step{step}" / name for step in args.checkpoints for name in CHECKPOINT_FILES
+    ]
+    inputs = [source, args.tokens, tokens.tokenizer_file(args.tokenizer), args.tokenizer / "tokenizer_config.json"]
+    with recorded(command="train", params=params, inputs=inputs, outputs=outputs) as temporary:
+        documents = tokens.load(args.tokens)[0]["documents"]
+        heldout = np.array([row["metadata"]["split"] == "heldout" for row in beir.read_jsonl(source)])
+        separator = tokens.load_tokenizer(args.tokenizer).token_to_id(END_OF_TEXT)
+        if separator is None:
+            raise EmbscaleError(f"{args.tokenizer}: has no token {END_OF_TEXT}; make it with embscale tokenizer")
+        training = ladder.stream(documents, np.flatnonzero(~heldout), separator=separator, seed=args.seed)
+        unseen = ladder.stream(documents, np.flatnonzero(heldout), separator=separator, seed=args.seed)
+        model = ladder.build(
+            width=args.width,
+            blocks=args.blocks,
+            head_width=args.head_width,
+            vocab_size=args.vocab_size,
+            context=args.context,
+            seed=args.seed,
+        )
+        schedule = ladder.Schedule(
+            steps=args.steps,
+            batch=args.batch,
+            context=args.context,
+            learning_rate=args.learning_rate,
+            warmup=args.warmup,
+            seed=args.seed,
+        )
+        places = dict(zip(outputs, temporary, strict=True))
+        losses = []
+        report = progress(f"width {args.width}", args.steps)
+
+        def reached(step: int, loss: float) -> None:
+            report(step, f"loss {loss:.3f}")
+            unseen_loss = None
+            if step in args.checkpoints:
+                unseen_loss = ladder.heldout_loss(
+                    model, unseen[:HELDOUT_TOKENS], context=args.context, batch=args.batch
+                )
+                saved = temporary[0].parent / f"step{step}"
+                model.save_pretrained(saved)
+                for name in ("tokenizer.json", "tokenizer_config.json"):
+                    shutil.copyfile(args.tokenizer / name, saved / name)
+                for name in CHECKPOINT_FILES:
+                    (saved / name).replace(places[args.output / f"step{step}" / name])
+            losses.append((step, step * args.batch * args.context, loss, unseen_loss))
+
+        ladder.train(model, training, schedule, reached=reached)
+        with places[args.output / "losses.csv"].open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("step", "tokens", "loss", "heldout_loss"))
+            writer.writerows(losses)
