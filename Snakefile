@@ -1,0 +1,52 @@
+"""The study: suites -> checkpoints -> tables -> scores, texts -> hidden states -> probes, both -> report."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "lib"))
+
+from guards import RunLock, drop_conda_if_missing
+from parameters import ParameterError, check
+from sources import command_sources
+
+
+configfile: "params.yaml"
+
+
+try:
+    check(config, Path(workflow.basedir) / "workflow" / "schema" / "params.schema.yaml")
+except ParameterError as error:
+    raise WorkflowError(error) from None
+
+drop_conda_if_missing(workflow)
+
+# Rules run the package as it lies here, also in a conda environment that does not hold it.
+os.environ["PYTHONPATH"] = str(Path(workflow.basedir) / "src")
+
+
+# Only the default study's page lies at the top; no other study can overwrite it.
+pathvars:
+    results=f"results/{config['study']}",
+    logs=f"logs/{config['study']}",
+    benchmarks=f"results/{config['study']}/benchmarks",
+    site="report/_site" if config["study"] == "desk" else f"report/_site/{config['study']}",
+
+
+onstart:
+    RunLock().acquire_or_stop()
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/corpus.smk"
+include: "workflow/rules/ladder.smk"
+include: "workflow/rules/scores.smk"
+include: "workflow/rules/layers.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        "<site>/index.html",
