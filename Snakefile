@@ -29,6 +29,7 @@ os.environ["PYTHONPATH"] = str(Path(workflow.basedir) / "src")
 # Only the default study's page lies at the top; no other study can overwrite it.
 pathvars:
     results=f"results/{config['study']}",
+    task=f"results/{config['study']}/tasks/{config['corpus']['task']}",
     logs=f"logs/{config['study']}",
     benchmarks=f"results/{config['study']}/benchmarks",
     site="report/_site" if config["study"] == "desk" else f"report/_site/{config['study']}",
@@ -49,4 +50,4 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        "<site>/index.html",
+        "<results>/scores.csv",

@@ -6,21 +6,20 @@ on them, and every text is tokenised once for all that follows.
 
 
 rule harvest:
-    """Read the docstrings of {params.packages}."""
+    """Read the docstrings of the pinned packages; sources are parsed, not executed."""
     input:
         code=command_sources("harvest"),
     output:
-        corpus="<results>/corpus/corpus.jsonl.gz",
-        note="<results>/corpus/corpus.jsonl.gz.note.json",
-        queries="<results>/corpus/queries.jsonl",
-        qrels="<results>/corpus/qrels/test.tsv",
+        corpus="<task>/corpus.jsonl.gz",
+        note="<task>/corpus.jsonl.gz.note.json",
+        queries="<task>/queries.jsonl",
+        qrels="<task>/qrels/test.tsv",
     params:
-        folder="<results>/corpus",
+        folder=subpath(output.corpus, parent=True),
         packages=flags(
             "--package",
             [f"{name}=={version}" for name, version in config["corpus"]["packages"].items()],
         ),
-        task=config["corpus"]["task"],
         min_characters=config["corpus"]["min_characters"],
         heldout_fraction=config["corpus"]["heldout_fraction"],
         seed=config["corpus"]["seed"],
@@ -38,3 +37,58 @@ rule harvest:
         " --seed {params.seed}"
         " --sha256 {params.sha256}"
         " --output {params.folder:q} 2> {log:q}"
+
+
+rule tokenizer:
+    """Train a byte-level BPE tokenizer on the documents that are not held out."""
+    input:
+        code=command_sources("tokenizer"),
+        corpus=rules.harvest.output.corpus,
+    output:
+        tokenizer="<results>/tokenizer/tokenizer.json",
+        config="<results>/tokenizer/tokenizer_config.json",
+        note="<results>/tokenizer/tokenizer.json.note.json",
+    params:
+        task=subpath(input.corpus, parent=True),
+        folder=subpath(output.tokenizer, parent=True),
+        vocab_size=config["tokenizer"]["vocab_size"],
+    log:
+        "<logs>/tokenizer.log",
+    benchmark:
+        "<benchmarks>/tokenizer.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    shell:
+        "python -m embscale tokenizer {params.task:q}"
+        " --vocab-size {params.vocab_size}"
+        " --output {params.folder:q} 2> {log:q}"
+
+
+rule tokenize:
+    """Turn every document and query into token ids, once."""
+    input:
+        code=command_sources("tokenize"),
+        corpus=rules.harvest.output.corpus,
+        queries=rules.harvest.output.queries,
+        qrels=rules.harvest.output.qrels,
+        tokenizer=rules.tokenizer.output.tokenizer,
+    output:
+        tokens="<results>/tokens.safetensors",
+        note="<results>/tokens.safetensors.note.json",
+    params:
+        task=subpath(input.corpus, parent=True),
+        folder=subpath(input.tokenizer, parent=True),
+        max_length=config["tokenizer"]["max_length"],
+        special_tokens=config["tokenizer"]["special_tokens"],
+    log:
+        "<logs>/tokenize.log",
+    benchmark:
+        "<benchmarks>/tokenize.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    shell:
+        "python -m embscale tokenize {params.task:q}"
+        " --tokenizer {params.folder:q}"
+        " --max-length {params.max_length}"
+        " --special-tokens {params.special_tokens}"
+        " --output {output.tokens:q} 2> {log:q}"

@@ -1,0 +1,92 @@
+"""Chapter 2: suites, checkpoints, tables.
+
+Each rung of the ladder is trained on the spot and saved as ordinary checkpoints; of each, the input
+embedding table is taken.
+"""
+
+
+rule train:
+    """Train one rung and save its checkpoints."""
+    input:
+        code=command_sources("train"),
+        corpus=rules.harvest.output.corpus,
+        tokens=rules.tokenize.output.tokens,
+        tokenizer=rules.tokenizer.output.tokenizer,
+        tokenizer_config=rules.tokenizer.output.config,
+    output:
+        losses="<results>/checkpoints/ladder-w{width}/losses.csv",
+        note="<results>/checkpoints/ladder-w{width}/losses.csv.note.json",
+        files=expand(
+            "<results>/checkpoints/ladder-w{{width}}/step{step}/{file}",
+            step=config["ladder"]["checkpoints"],
+            file=[
+                "config.json",
+                "model.safetensors",
+                "tokenizer.json",
+                "tokenizer_config.json",
+            ],
+        ),
+    params:
+        task=subpath(input.corpus, parent=True),
+        tokenizer=subpath(input.tokenizer, parent=True),
+        folder=subpath(output.losses, parent=True),
+        vocab_size=config["tokenizer"]["vocab_size"],
+        blocks=config["ladder"]["blocks"],
+        head_width=config["ladder"]["head_width"],
+        context=config["ladder"]["context"],
+        batch=config["ladder"]["batch"],
+        steps=config["ladder"]["steps"],
+        checkpoints=config["ladder"]["checkpoints"],
+        learning_rate=config["ladder"]["learning_rate"],
+        warmup=config["ladder"]["warmup"],
+        seed=config["ladder"]["seed"],
+    # One thread each: sums have one order, so a run repeats to the bit, and two rungs train side by side.
+    threads: 1
+    # The widest takes longest, so it starts first.
+    priority: lambda wildcards: int(wildcards.width)
+    log:
+        "<logs>/train/ladder-w{width}.log",
+    benchmark:
+        "<benchmarks>/train/ladder-w{width}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    shell:
+        "python -m embscale train"
+        " --corpus {params.task:q}"
+        " --tokens {input.tokens:q}"
+        " --tokenizer {params.tokenizer:q}"
+        " --vocab-size {params.vocab_size}"
+        " --width {wildcards.width}"
+        " --blocks {params.blocks}"
+        " --head-width {params.head_width}"
+        " --context {params.context}"
+        " --batch {params.batch}"
+        " --steps {params.steps}"
+        " --checkpoints {params.checkpoints}"
+        " --learning-rate {params.learning_rate}"
+        " --warmup {params.warmup}"
+        " --seed {params.seed}"
+        " --threads {threads}"
+        " --output {params.folder:q} 2> {log:q}"
+
+
+rule extract:
+    """Take the input embedding table out of a checkpoint."""
+    input:
+        code=command_sources("extract"),
+        config="<results>/checkpoints/{model}/step{step}/config.json",
+        weights="<results>/checkpoints/{model}/step{step}/model.safetensors",
+    output:
+        table="<results>/tables/{model}/step{step}.safetensors",
+        note="<results>/tables/{model}/step{step}.safetensors.note.json",
+    params:
+        checkpoint=subpath(input.config, parent=True),
+    log:
+        "<logs>/extract/{model}-step{step}.log",
+    benchmark:
+        "<benchmarks>/extract/{model}-step{step}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    shell:
+        "python -m embscale extract {params.checkpoint:q}"
+        " --output {output.table:q} 2> {log:q}"
