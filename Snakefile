@@ -24,6 +24,8 @@ drop_conda_if_missing(workflow)
 
 # Rules run the package as it lies here, also in a conda environment that does not hold it.
 os.environ["PYTHONPATH"] = str(Path(workflow.basedir) / "src")
+# Without conda, a rule's python is the one that runs Snakemake, whether or not its environment was activated.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
 # Only the default study's page lies at the top; no other study can overwrite it.
@@ -50,4 +52,4 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        "<results>/scores.csv",
+        "<site>/index.html",

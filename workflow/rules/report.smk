@@ -1,1 +1,116 @@
-"""To come."""
+"""Chapter 5: figures, numbers, report.
+
+Figures are drawn from tidy rows; every number in the text is computed by a rule; the text, kept in
+report/, is set beside them in a folder of its own and rendered to one page.
+"""
+
+# The rows that each figure shows.
+FIGURE_ROWS = {
+    "scaling": [rules.gather.output.csv],
+    "random_baseline": [rules.gather.output.csv],
+    "training": [rules.gather.output.csv],
+    "layer_accuracy": expand(rules.probe.output.rows, model=LADDER),
+    "layer_pca": expand(rules.geometry.output.pca, model=LADDER),
+    "layer_norms": expand(rules.geometry.output.norms, model=LADDER),
+}
+SCORE_FIGURES = ["scaling", "random_baseline", "training"]
+
+
+rule draw:
+    """Draw one figure, with the words that stand for it."""
+    input:
+        code=lambda wildcards: command_sources("draw", f"embscale.figures.{wildcards.figure}"),
+        rows=lambda wildcards: FIGURE_ROWS[wildcards.figure],
+    output:
+        svg="<results>/report/figures/{figure}.svg",
+        note="<results>/report/figures/{figure}.svg.note.json",
+        partial="<results>/report/figures/{figure}.md",
+    params:
+        metric=lambda wildcards: (
+            flags("--metric", [config["scores"]["primary_metric"]])
+            if wildcards.figure in SCORE_FIGURES
+            else ""
+        ),
+    log:
+        "<logs>/draw/{figure}.log",
+    benchmark:
+        "<benchmarks>/draw/{figure}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    shell:
+        "python -m embscale draw {wildcards.figure}"
+        " --rows {input.rows:q} {params.metric}"
+        " --svg {output.svg:q}"
+        " --partial {output.partial:q}"
+        " --image figures/{wildcards.figure}.svg 2> {log:q}"
+
+
+rule numbers:
+    """Compute the numbers and tables that the text quotes."""
+    input:
+        code=command_sources("numbers"),
+        task=[rules.harvest.output.corpus, rules.harvest.output.qrels],
+        scores=rules.gather.output.csv,
+        probes=expand(rules.probe.output.rows, model=LADDER),
+        losses=expand(rules.train.output.losses, width=config["ladder"]["widths"]),
+        losses_notes=expand(rules.train.output.note, width=config["ladder"]["widths"]),
+        figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
+        figure_notes=expand(rules.draw.output.note, figure=FIGURE_ROWS),
+    output:
+        variables="<results>/report/_variables.yml",
+        note="<results>/report/_variables.yml.note.json",
+        tables=expand(
+            "<results>/report/tables/{table}.md",
+            table=["scores", "layers", "ladder", "provenance"],
+        ),
+    params:
+        task=subpath(input.task[0], parent=True),
+        tables=subpath(output.tables[0], parent=True),
+        study=config["study"],
+        metric=config["scores"]["primary_metric"],
+        vocab_size=config["tokenizer"]["vocab_size"],
+    log:
+        "<logs>/numbers.log",
+    benchmark:
+        "<benchmarks>/numbers.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    shell:
+        "python -m embscale numbers"
+        " --study {params.study}"
+        " --task {params.task:q}"
+        " --scores {input.scores:q}"
+        " --metric {params.metric}"
+        " --probes {input.probes:q}"
+        " --losses {input.losses:q}"
+        " --vocab-size {params.vocab_size}"
+        " --figures {input.figures:q}"
+        " --variables {output.variables:q}"
+        " --tables {params.tables:q} 2> {log:q}"
+
+
+rule render:
+    """Set the text beside figures and numbers, and render the page."""
+    input:
+        code=command_sources("render"),
+        text=["report/index.qmd", "report/_quarto.yml", "report/references.bib"],
+        variables=rules.numbers.output.variables,
+        tables=rules.numbers.output.tables,
+        figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
+        partials=expand(rules.draw.output.partial, figure=FIGURE_ROWS),
+    output:
+        page="<site>/index.html",
+        note="<site>/index.html.note.json",
+    params:
+        folder=subpath(input.variables, parent=True),
+    log:
+        "<logs>/render.log",
+    benchmark:
+        "<benchmarks>/render.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    shell:
+        "cp {input.text:q} {params.folder:q} 2> {log:q}; "
+        "python -m embscale render {params.folder:q}/index.qmd"
+        " $(printf -- '--input %s ' {input.variables:q} {input.tables:q} {input.figures:q})"
+        " --output {output.page:q} 2>> {log:q}"

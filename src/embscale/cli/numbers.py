@@ -1,0 +1,66 @@
+"""Compute the numbers and tables that the report quotes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from embscale import beir
+from embscale.artifacts import note_path, recorded
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("--study", required=True)
+    parser.add_argument("--task", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
+    parser.add_argument("--scores", type=Path, required=True, help="from embscale gather")
+    parser.add_argument("--metric", required=True, help="the one to quote")
+    parser.add_argument("--probes", type=Path, nargs="+", required=True, help="from embscale probe")
+    parser.add_argument("--losses", type=Path, nargs="+", required=True, help="from embscale train")
+    parser.add_argument("--vocab-size", type=int, required=True)
+    parser.add_argument("--figure", dest="figures", type=Path, nargs="+", required=True, help="figures of the report")
+    parser.add_argument("--variables", type=Path, required=True, help="_variables.yml of the report")
+    parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="gets one .md per table")
+
+
+TABLES = ("scores", "layers", "ladder", "provenance")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read results and notes, write variables and tables."""
+    import pandas as pd
+    import yaml
+
+    from embscale import numbers
+    from embscale.cli.draw import read_rows
+
+    notes = [note_path(figure) for figure in args.figures]
+    qrels = args.task / "qrels" / "test.tsv"
+    inputs = [beir.corpus_file(args.task), qrels, args.scores, *args.probes, *args.losses, *notes]
+    outputs = [args.variables, *(args.tables / f"{name}.md" for name in TABLES)]
+    params = {"study": args.study, "metric": args.metric, "vocab_size": args.vocab_size}
+    with recorded(command="numbers", params=params, inputs=inputs, outputs=outputs) as (variables, *tables):
+        scores = read_rows([args.scores], (), metric=args.metric)
+        probes = read_rows(args.probes, (), metric=None)
+        read_notes = {note.name.partition(".")[0]: json.loads(note.read_text("utf-8")) for note in notes}
+        training = [json.loads(note_path(path).read_text("utf-8")) for path in args.losses]
+        losses = {note["params"]["width"]: pd.read_csv(path) for path, note in zip(args.losses, training, strict=True)}
+        values = {
+            "study": args.study,
+            "corpus": numbers.corpus_numbers(list(beir.read_jsonl(inputs[0])), pd.read_csv(qrels, sep="\t")),
+            "scores": numbers.score_numbers(scores),
+            "layers": numbers.layer_numbers(probes),
+            "ladder": {name: str(training[0]["params"][name]) for name in ("blocks", "steps", "context", "batch")}
+            | {"tokens": f"{max(int(rows['tokens'].max()) for rows in losses.values()):,}"},
+            "versions": training[0]["libraries"],
+        }
+        variables.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), "utf-8")
+        texts = (
+            numbers.score_table(scores),
+            numbers.layer_table(probes),
+            numbers.ladder_table(losses, args.vocab_size),
+            numbers.provenance_table(read_notes),
+        )
+        for path, text in zip(tables, texts, strict=True):
+            path.write_text(text, "utf-8")
