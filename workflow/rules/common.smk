@@ -8,6 +8,7 @@ wildcard_constraints:
     model="|".join(LADDER),
     step=r"\d+",
     figure="[a-z_]+",
+    text=r"index\.qmd|_quarto\.yml|references\.bib",
 
 
 def flags(flag, values):

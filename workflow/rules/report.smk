@@ -89,11 +89,27 @@ rule numbers:
         " --tables {params.tables:q} 2> {log:q}"
 
 
+rule text:
+    """Set a file of the text beside the figures and numbers of this study."""
+    input:
+        "report/{text}",
+    output:
+        "<results>/report/{text}",
+    log:
+        "<logs>/text/{text}.log",
+    conda:
+        "../envs/embscale.yaml"
+    shell:
+        "cp {input:q} {output:q} 2> {log:q}"
+
+
 rule render:
-    """Set the text beside figures and numbers, and render the page."""
+    """Render the text with its figures and numbers to one page."""
     input:
         code=command_sources("render"),
-        text=["report/index.qmd", "report/_quarto.yml", "report/references.bib"],
+        source="<results>/report/index.qmd",
+        project="<results>/report/_quarto.yml",
+        references="<results>/report/references.bib",
         variables=rules.numbers.output.variables,
         tables=rules.numbers.output.tables,
         figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
@@ -102,7 +118,17 @@ rule render:
         page="<site>/index.html",
         note="<site>/index.html.note.json",
     params:
-        folder=subpath(input.variables, parent=True),
+        inputs=lambda wildcards, input: flags(
+            "--input",
+            [
+                input.project,
+                input.references,
+                input.variables,
+                *input.tables,
+                *input.figures,
+                *input.partials,
+            ],
+        ),
     log:
         "<logs>/render.log",
     benchmark:
@@ -110,7 +136,5 @@ rule render:
     conda:
         "../envs/embscale.yaml"
     shell:
-        "cp {input.text:q} {params.folder:q} 2> {log:q}; "
-        "python -m embscale render {params.folder:q}/index.qmd"
-        " $(printf -- '--input %s ' {input.variables:q} {input.tables:q} {input.figures:q})"
-        " --output {output.page:q} 2>> {log:q}"
+        "python -m embscale render {input.source:q} {params.inputs}"
+        " --output {output.page:q} 2> {log:q}"
