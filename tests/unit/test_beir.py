@@ -1,0 +1,83 @@
+"""BEIR folders: what is read, and how broken ones are told."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from embscale import beir
+from embscale.errors import EmbscaleError
+
+CORPUS = [{"_id": "a", "title": "T", "text": "one"}, {"_id": "b", "text": "two"}]
+QUERIES = [{"_id": "q", "text": "which"}, {"_id": "unjudged", "text": "none"}]
+QRELS = "query-id\tcorpus-id\tscore\nq\tb\t1\nunjudged\ta\t0\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "corpus.jsonl.gz").write_bytes(beir.gzip_bytes(beir.jsonl_bytes(CORPUS)))
+    (tmp_path / "queries.jsonl").write_bytes(beir.jsonl_bytes(QUERIES))
+    (tmp_path / "qrels" / "test.tsv").write_text(QRELS)
+    return tmp_path
+
+
+def test_reads_titles_texts_and_judged_queries(folder):
+    data = beir.load(folder)
+    assert data.documents == {"a": "T one", "b": "two"}
+    assert data.queries == {"q": "which"}
+    assert data.qrels == {"q": {"b": 1}}
+
+
+def test_digest_depends_on_content_not_on_compression(folder):
+    before = beir.load(folder).sha256
+    (folder / "corpus.jsonl").write_bytes(gzip.decompress((folder / "corpus.jsonl.gz").read_bytes()))
+    (folder / "corpus.jsonl.gz").unlink()
+    assert beir.load(folder).sha256 == before
+    (folder / "queries.jsonl").write_bytes(beir.jsonl_bytes([{"_id": "q", "text": "other"}]))
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tb\t1\n")
+    assert beir.load(folder).sha256 != before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("queries.jsonl", '{"_id": "q", "text": "which"}\n{"_id": ', r"queries\.jsonl:2: not a JSON object"),
+        ("queries.jsonl", "[1]\n", r"queries\.jsonl:1: expected a JSON object, found list"),
+        ("queries.jsonl", '{"_id": "q"}\n', r"queries\.jsonl:1: lacks text"),
+        (
+            "queries.jsonl",
+            json.dumps(QUERIES[0]) + "\n" + json.dumps(QUERIES[0]),
+            r"queries\.jsonl:2: id 'q' occurs twice",
+        ),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\tz\t1\n", r"test\.tsv:2: judges the unknown document 'z'"),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nz\ta\t1\n", r"test\.tsv:2: judges the unknown query 'z'"),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\ta\tx\n", r"test\.tsv:2: score 'x' is not a whole number"),
+        ("qrels/test.tsv", "a\tb\n", r"test\.tsv:1: expected the columns"),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n", r"0 judged queries"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(folder, name, content, message):
+    (folder / name).write_text(content)
+    with pytest.raises(EmbscaleError, match=message):
+        beir.load(folder)
+
+
+def test_a_truncated_archive_is_told(folder):
+    path = folder / "corpus.jsonl.gz"
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(EmbscaleError, match="broken gzip file"):
+        beir.load(folder)
+
+
+def test_a_missing_corpus_is_told(folder):
+    os.remove(folder / "corpus.jsonl.gz")
+    with pytest.raises(EmbscaleError, match=r"no corpus\.jsonl or corpus\.jsonl\.gz"):
+        beir.load(folder)
+
+
+def test_compressed_bytes_hold_no_time():
+    assert beir.gzip_bytes(b"same") == beir.gzip_bytes(b"same")
+    assert Path(__file__).name.encode() not in beir.gzip_bytes(b"same")
