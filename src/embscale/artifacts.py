@@ -91,10 +91,7 @@ def recorded(
     Raises:
         EmbscaleError: an input is missing, or the outputs cannot be written.
     """
-    for path in inputs:
-        if not path.is_file():
-            raise EmbscaleError(f"{path}: no such file; make it first (snakemake --cores all {path})")
-    digests = {path.as_posix(): file_sha256(path) for path in inputs}
+    digests = {path.as_posix(): _checked_sha256(path) for path in inputs}
     with _scratch_folder(outputs[0].parent) as scratch:
         temporary = [scratch / f"{i}-{path.name}" for i, path in enumerate(outputs)]
         yield temporary
@@ -115,6 +112,41 @@ def recorded(
         for made, path in zip([*temporary, temporary_note], [*outputs, note_path(outputs[0])], strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
             made.replace(path)
+
+
+def _checked_sha256(path: Path) -> str:
+    """Digest of an input, which must be the one that the job that made it has noted.
+
+    Neither Snakemake nor a file's own checksums notice every damage or edit by hand; this does.
+    """
+    if not path.is_file():
+        raise EmbscaleError(f"{path}: no such file; make it first (snakemake --cores all {path})")
+    digest = file_sha256(path)
+    # A job's note lies beside its main output, its other outputs there or one folder below.
+    for note in [*path.parent.glob(f"*{NOTE_SUFFIX}"), *path.parent.parent.glob(f"*{NOTE_SUFFIX}")]:
+        noted = read_note(note)["outputs"].get(path.as_posix(), digest)
+        if noted != digest:
+            raise EmbscaleError(
+                f"{path}: its SHA-256 is {digest[:12]}, but {note.name} says {noted[:12]}: it was changed or damaged "
+                "after it was made. Remove it and run again"
+            )
+    return digest
+
+
+def read_note(path: Path) -> dict[str, Any]:
+    """The note of a job.
+
+    Raises:
+        EmbscaleError: it is missing or broken.
+    """
+    try:
+        note: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        dict(note["outputs"])
+    except FileNotFoundError:
+        raise EmbscaleError(f"{path}: no such note; remove the artifact beside it and make it again") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise EmbscaleError(f"{path}: not a note ({error!r}); remove it and its artifact and run again") from error
+    return note
 
 
 @contextlib.contextmanager

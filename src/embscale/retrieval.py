@@ -126,8 +126,8 @@ class TableSearch:
             scores[itself, own[chunk][itself]] = -torch.inf
             best = scores.topk(min(top_k, scores.shape[1]), dim=1)
             for name, values, places in zip(query_ids[chunk], best.values, best.indices, strict=True):
-                ids = self.document_ids[places.numpy()]
-                found[name] = dict(zip(ids, values.tolist(), strict=True))
+                found[name] = dict(zip(self.document_ids[places.numpy()], values.tolist(), strict=True))
+                found[name].pop(name, None)  # ranked last, it comes in where fewer documents than top_k are left
         return found
 
 

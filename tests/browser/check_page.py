@@ -165,7 +165,9 @@ def console(events: list[dict[str, Any]]) -> list[str]:
             found.append("console: " + " ".join(str(a.get("value", a.get("description"))) for a in params["args"]))
         elif event.get("method") == "Runtime.exceptionThrown":
             details = params["exceptionDetails"]
-            found.append("console: " + details.get("exception", {}).get("description", details["text"]).partition("\n")[0])
+            found.append(
+                "console: " + details.get("exception", {}).get("description", details["text"]).partition("\n")[0]
+            )
     return found
 
 

@@ -116,7 +116,10 @@ def text_of(html):
 
 
 def linked_words(page, target):
-    return [text_of(words) for words in re.findall(rf'<a href="#{target}" class="quarto-xref"[^>]*>(.*?)</a>', page, re.DOTALL)]
+    return [
+        text_of(words)
+        for words in re.findall(rf'<a href="#{target}" class="quarto-xref"[^>]*>(.*?)</a>', page, re.DOTALL)
+    ]
 
 
 def test_references_show_the_number_of_what_they_point_at(everything):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from embscale import beir
-from embscale.artifacts import note_path, recorded
+from embscale.artifacts import note_path, read_note, recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,8 +42,8 @@ def run(args: argparse.Namespace) -> None:
     with recorded(command="numbers", params=params, inputs=inputs, outputs=outputs) as (variables, *tables):
         scores = read_rows([args.scores], (), metric=args.metric)
         probes = read_rows(args.probes, (), metric=None)
-        read_notes = {note.name.partition(".")[0]: json.loads(note.read_text("utf-8")) for note in notes}
-        training = [json.loads(note_path(path).read_text("utf-8")) for path in args.losses]
+        read_notes = {note.name.partition(".")[0]: read_note(note) for note in notes}
+        training = [read_note(note_path(path)) for path in args.losses]
         losses = {note["params"]["width"]: pd.read_csv(path) for path, note in zip(args.losses, training, strict=True)}
         values = {
             "study": args.study,

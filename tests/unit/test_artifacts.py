@@ -1,0 +1,102 @@
+"""Artifacts: whole or absent, with a note that is checked when they are used."""
+
+import json
+import os
+
+import pytest
+
+import embscale.cli
+from embscale import artifacts
+from embscale.__main__ import commands, main
+from embscale.errors import EmbscaleError
+
+
+def make(output, text="x", inputs=()):
+    with artifacts.recorded(command="make", params={"n": 1}, inputs=list(inputs), outputs=[output]) as (path,):
+        path.write_text(text)
+
+
+def test_the_note_tells_params_inputs_outputs_and_sources(tmp_path):
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    make(first)
+    make(second, inputs=[first])
+    note = json.loads(artifacts.note_path(second).read_text())
+    assert note["command"] == "make" and note["params"] == {"n": 1}
+    assert note["inputs"] == {first.as_posix(): artifacts.file_sha256(first)}
+    assert note["outputs"] == {second.as_posix(): artifacts.file_sha256(second)}
+    assert note["sources"]["embscale/artifacts.py"] == artifacts.file_sha256(artifacts.Path(artifacts.__file__))
+
+
+def test_two_runs_write_the_same_note(tmp_path):
+    make(tmp_path / "a.txt")
+    before = artifacts.note_path(tmp_path / "a.txt").read_bytes()
+    make(tmp_path / "a.txt")
+    assert artifacts.note_path(tmp_path / "a.txt").read_bytes() == before
+
+
+def test_a_failing_job_leaves_nothing_and_keeps_what_was_there(tmp_path):
+    make(tmp_path / "a.txt", "old")
+    with (
+        pytest.raises(RuntimeError),
+        artifacts.recorded(command="make", params={}, inputs=[], outputs=[tmp_path / "a.txt"]) as (path,),
+    ):
+        path.write_text("half")
+        raise RuntimeError
+    assert (tmp_path / "a.txt").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["a.txt", "a.txt.note.json"]
+
+
+def test_an_output_that_was_not_written_is_an_error(tmp_path):
+    with (
+        pytest.raises(EmbscaleError, match=r"a\.txt: the job ended without writing it"),
+        artifacts.recorded(command="make", params={}, inputs=[], outputs=[tmp_path / "a.txt"]),
+    ):
+        pass
+
+
+def test_a_missing_input_is_named(tmp_path):
+    with pytest.raises(EmbscaleError, match=r"absent\.txt: no such file"):
+        make(tmp_path / "a.txt", inputs=[tmp_path / "absent.txt"])
+
+
+def test_an_input_changed_after_it_was_made_stops_the_job(tmp_path):
+    make(tmp_path / "a.txt")
+    (tmp_path / "a.txt").write_text("edited by hand")
+    with pytest.raises(EmbscaleError, match="changed or damaged after it was made"):
+        make(tmp_path / "b.txt", inputs=[tmp_path / "a.txt"])
+
+
+def test_a_second_output_in_a_folder_below_is_checked_too(tmp_path):
+    outputs = [tmp_path / "main.txt", tmp_path / "below" / "other.txt"]
+    with artifacts.recorded(command="make", params={}, inputs=[], outputs=outputs) as paths:
+        for path in paths:
+            path.write_text("x")
+    outputs[1].write_text("y")
+    with pytest.raises(EmbscaleError, match=r"other\.txt: its SHA-256"):
+        make(tmp_path / "b.txt", inputs=[outputs[1]])
+
+
+def test_a_file_in_the_way_of_the_folder_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EmbscaleError, match=r"file/below: cannot write here"):
+        make(tmp_path / "file" / "below" / "a.txt")
+
+
+def test_every_command_has_a_summary_and_help(capsys):
+    for command, summary in commands().items():
+        assert summary.endswith("."), command
+        with pytest.raises(SystemExit) as end:
+            main([command, "--help"])
+        assert end.value.code == 0 and "usage: embscale" in capsys.readouterr().out
+
+
+def test_an_unknown_command_is_refused(capsys):
+    assert main(["no-such"]) == 2
+    assert "known are" in capsys.readouterr().err
+
+
+def test_an_expected_failure_is_one_line(tmp_path, capsys):
+    arguments = [str(tmp_path), "-o", str(tmp_path / "t.safetensors")]
+    assert embscale.cli.execute("extract", arguments) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("embscale extract: ") and "config.json: no such file" in line

@@ -1,0 +1,54 @@
+"""Tokenised texts: equal to encoding one by one, whole on disk."""
+
+import numpy as np
+import pytest
+
+from embscale import tokens
+from embscale.errors import EmbscaleError
+
+TEXTS = ["The table of a model holds one row.", "", "row row row"]
+
+
+@pytest.fixture
+def tokenizer(tokenizer_folder):
+    return tokens.load_tokenizer(tokenizer_folder)
+
+
+def test_equal_to_encoding_one_by_one(tokenizer):
+    group = tokens.tokenise(TEXTS, tokenizer, max_length=100, special_tokens=False)
+    assert [list(group[i]) for i in range(3)] == [tokenizer.encode(text).ids for text in TEXTS]
+
+
+def test_cut_at_the_limit(tokenizer):
+    whole = tokens.tokenise(TEXTS, tokenizer, max_length=100, special_tokens=False)
+    cut = tokens.tokenise(TEXTS, tokenizer, max_length=5, special_tokens=False)
+    assert list(cut.lengths) == [5, 0, min(5, len(whole[2]))]
+    assert list(cut[0]) == list(whole[0][:5])
+
+
+def test_counts_add_up(tokenizer):
+    group = tokens.tokenise(TEXTS, tokenizer, max_length=100, special_tokens=False)
+    ids, counts, offsets = group.counts()
+    for text in range(3):
+        expected = np.unique(group[text], return_counts=True)
+        part = slice(offsets[text], offsets[text + 1])
+        assert np.array_equal(ids[part], expected[0]) and np.array_equal(counts[part], expected[1])
+
+
+def test_survive_the_disk_and_a_damaged_file_is_told(tokenizer, tmp_path):
+    path = tmp_path / "tokens.safetensors"
+    group = tokens.tokenise(TEXTS, tokenizer, max_length=100, special_tokens=False)
+    tokens.save(path, {"documents": group}, {"data_sha256": "x"})
+    groups, metadata = tokens.load(path)
+    assert np.array_equal(groups["documents"].ids, group.ids) and metadata == {"data_sha256": "x"}
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(EmbscaleError, match="not a file of tokens"):
+        tokens.load(path)
+
+
+def test_a_broken_tokenizer_is_told(tmp_path):
+    with pytest.raises(EmbscaleError, match=r"tokenizer\.json: no such file"):
+        tokens.load_tokenizer(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(EmbscaleError, match=r"tokenizer\.json: not a tokenizer"):
+        tokens.load_tokenizer(tmp_path)
