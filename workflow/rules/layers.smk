@@ -10,15 +10,16 @@ rule states:
     input:
         code=command_sources("states"),
         texts=rules.harvest.output.corpus,
+        config=f"<results>/checkpoints/{{model}}/step{FINAL_STEP}/config.json",
         checkpoint=[
             f"<results>/checkpoints/{{model}}/step{FINAL_STEP}/{file}"
-            for file in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+            for file in ["model.safetensors", "tokenizer.json", "tokenizer_config.json"]
         ],
     output:
         states="<results>/states/{model}.safetensors",
         note="<results>/states/{model}.safetensors.note.json",
     params:
-        checkpoint=subpath(input.checkpoint[0], parent=True),
+        checkpoint=subpath(input.config, parent=True),
         texts_count=config["layers"]["texts_count"],
         tokens=config["layers"]["tokens"],
         first_position=config["layers"]["first_position"],

@@ -49,7 +49,8 @@ rule numbers:
     """Compute the numbers and tables that the text quotes."""
     input:
         code=command_sources("numbers"),
-        task=[rules.harvest.output.corpus, rules.harvest.output.qrels],
+        corpus=rules.harvest.output.corpus,
+        qrels=rules.harvest.output.qrels,
         scores=rules.gather.output.csv,
         probes=expand(rules.probe.output.rows, model=LADDER),
         losses=expand(rules.train.output.losses, width=config["ladder"]["widths"]),
@@ -59,13 +60,14 @@ rule numbers:
     output:
         variables="<results>/report/_variables.yml",
         note="<results>/report/_variables.yml.note.json",
+        scores="<results>/report/tables/scores.md",
         tables=expand(
             "<results>/report/tables/{table}.md",
-            table=["scores", "layers", "ladder", "provenance"],
+            table=["layers", "ladder", "provenance"],
         ),
     params:
-        task=subpath(input.task[0], parent=True),
-        tables=subpath(output.tables[0], parent=True),
+        task=subpath(input.corpus, parent=True),
+        tables=subpath(output.scores, parent=True),
         study=config["study"],
         metric=config["scores"]["primary_metric"],
         vocab_size=config["tokenizer"]["vocab_size"],
@@ -111,7 +113,7 @@ rule render:
         project="<results>/report/_quarto.yml",
         references="<results>/report/references.bib",
         variables=rules.numbers.output.variables,
-        tables=rules.numbers.output.tables,
+        tables=[rules.numbers.output.scores, rules.numbers.output.tables],
         figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
         partials=expand(rules.draw.output.partial, figure=FIGURE_ROWS),
     output:

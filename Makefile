@@ -1,0 +1,57 @@
+# The few verbs of this repository.  `make` alone lists them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PAGE := report/_site/index.html
+# Exact versions are listed, so nothing is left to resolve; wheels only, so nothing is compiled from source.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --only-binary :all:
+
+.PHONY: help report test lint check-page lock
+
+help: ## list the verbs
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+report: $(VENV)/runtime ## compute the study and render its report
+	@$(BIN)/python workflow/lib/recover.py
+	@$(BIN)/snakemake --cores all
+	@echo "report: $(CURDIR)/$(PAGE)"
+
+test: $(VENV)/test lint ## linters, type checker, tests
+	@$(BIN)/pytest
+
+lint: $(VENV)/test
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/snakefmt --check --quiet Snakefile workflow/rules
+	@$(BIN)/mypy
+
+check-page: $(VENV)/runtime ## open the page in headless Chromium: errors, requests, phone width
+	@$(BIN)/python tests/browser/check_page.py $(PAGE) --screenshots report/_site/screenshots
+
+# The stamps are written last, so an interrupted set-up does not count.
+$(VENV)/runtime: requirements.lock pyproject.toml
+	@command -v git > /dev/null || { echo "git is missing: install it, then run make again" >&2; exit 1; }
+	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) is missing: install Python 3.11 or newer, or run make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$$($(PYTHON) --version) is too old: Python 3.11 or newer is needed; make PYTHON=/path/to/python chooses one" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { echo "$(PYTHON) has no venv module: install it (Debian and Ubuntu: python3-venv)" >&2; exit 1; }
+	@echo "setting up $(VENV) (two to three minutes, once)"
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@# torch first and by itself: without it in place, another package would draw in the newest build.
+	@$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' requirements.lock)"
+	@$(INSTALL) --requirement requirements.lock
+	@$(INSTALL) --no-build-isolation --no-index --editable . 
+	@touch $@
+
+$(VENV)/test: $(VENV)/runtime requirements-test.lock
+	@echo "adding the test tools"
+	@$(INSTALL) --requirement requirements-test.lock
+	@touch $@
+
+lock: ## write both lock files anew from pyproject.toml
+	@scratch=$$(mktemp -d) && trap 'rm -rf $$scratch' EXIT && $(PYTHON) workflow/lib/lock.py $$scratch
