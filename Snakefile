@@ -25,7 +25,9 @@ drop_conda_if_missing(workflow)
 # Rules run the package as it lies here, also in a conda environment that does not hold it.
 os.environ["PYTHONPATH"] = str(Path(workflow.basedir) / "src")
 # Without conda, a rule's python is the one that runs Snakemake, whether or not its environment was activated.
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+os.environ["PATH"] = os.pathsep.join(
+    [str(Path(sys.executable).parent), os.environ["PATH"]]
+)
 
 
 # Only the default study's page lies at the top; no other study can overwrite it.
@@ -34,7 +36,11 @@ pathvars:
     task=f"results/{config['study']}/tasks/{config['corpus']['task']}",
     logs=f"logs/{config['study']}",
     benchmarks=f"results/{config['study']}/benchmarks",
-    site="report/_site" if config["study"] == "desk" else f"report/_site/{config['study']}",
+    site=(
+        "report/_site"
+        if config["study"] == "desk"
+        else f"report/_site/{config['study']}"
+    ),
 
 
 onstart:
@@ -53,3 +59,27 @@ rule all:
     default_target: True
     input:
         "<site>/index.html",
+
+
+# The chapters as targets, for dvc.yaml.
+
+
+rule chapter_texts:
+    input:
+        rules.tokenize.output,
+
+
+rule chapter_ladder:
+    input:
+        expand(rules.extract.output, model=LADDER, step=config["ladder"]["checkpoints"]),
+
+
+rule chapter_scores:
+    input:
+        rules.gather.output,
+
+
+rule chapter_layers:
+    input:
+        expand(rules.probe.output, model=LADDER),
+        expand(rules.geometry.output, model=LADDER),

@@ -14,22 +14,19 @@ rule harvest:
         note="<task>/corpus.jsonl.gz.note.json",
         queries="<task>/queries.jsonl",
         qrels="<task>/qrels/test.tsv",
-    params:
-        folder=subpath(output.corpus, parent=True),
-        packages=flags(
-            "--package",
-            [f"{name}=={version}" for name, version in config["corpus"]["packages"].items()],
-        ),
-        min_characters=config["corpus"]["min_characters"],
-        heldout_fraction=config["corpus"]["heldout_fraction"],
-        seed=config["corpus"]["seed"],
-        sha256=config["corpus"]["sha256"],
     log:
         "<logs>/harvest.log",
     benchmark:
         "<benchmarks>/harvest.tsv"
     conda:
         "../envs/embscale.yaml"
+    params:
+        folder=subpath(output.corpus, parent=True),
+        packages=flags("--package", config["corpus"]["packages"]),
+        min_characters=config["corpus"]["min_characters"],
+        heldout_fraction=config["corpus"]["heldout_fraction"],
+        seed=config["corpus"]["seed"],
+        sha256=config["corpus"]["sha256"],
     shell:
         "python -m embscale harvest {params.packages}"
         " --min-characters {params.min_characters}"
@@ -48,16 +45,16 @@ rule tokenizer:
         tokenizer="<results>/tokenizer/tokenizer.json",
         config="<results>/tokenizer/tokenizer_config.json",
         note="<results>/tokenizer/tokenizer.json.note.json",
-    params:
-        task=subpath(input.corpus, parent=True),
-        folder=subpath(output.tokenizer, parent=True),
-        vocab_size=config["tokenizer"]["vocab_size"],
     log:
         "<logs>/tokenizer.log",
     benchmark:
         "<benchmarks>/tokenizer.tsv"
     conda:
         "../envs/embscale.yaml"
+    params:
+        task=subpath(input.corpus, parent=True),
+        folder=subpath(output.tokenizer, parent=True),
+        vocab_size=config["tokenizer"]["vocab_size"],
     shell:
         "python -m embscale tokenizer {params.task:q}"
         " --vocab-size {params.vocab_size}"
@@ -75,17 +72,17 @@ rule tokenize:
     output:
         tokens="<results>/tokens.safetensors",
         note="<results>/tokens.safetensors.note.json",
-    params:
-        task=subpath(input.corpus, parent=True),
-        folder=subpath(input.tokenizer, parent=True),
-        max_length=config["tokenizer"]["max_length"],
-        special_tokens=config["tokenizer"]["special_tokens"],
     log:
         "<logs>/tokenize.log",
     benchmark:
         "<benchmarks>/tokenize.tsv"
     conda:
         "../envs/embscale.yaml"
+    params:
+        task=subpath(input.corpus, parent=True),
+        folder=subpath(input.tokenizer, parent=True),
+        max_length=config["tokenizer"]["max_length"],
+        special_tokens=config["tokenizer"]["special_tokens"],
     shell:
         "python -m embscale tokenize {params.task:q}"
         " --tokenizer {params.folder:q}"

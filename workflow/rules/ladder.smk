@@ -26,6 +26,16 @@ rule train:
                 "tokenizer_config.json",
             ],
         ),
+    log:
+        "<logs>/train/ladder-w{width}.log",
+    benchmark:
+        "<benchmarks>/train/ladder-w{width}.tsv"
+    # The widest takes longest, so it starts first.
+    priority: lambda wildcards: int(wildcards.width)
+    conda:
+        "../envs/embscale.yaml"
+    # One thread each: sums have one order, so a run repeats to the bit, and two rungs train side by side.
+    threads: 1
     params:
         task=subpath(input.corpus, parent=True),
         tokenizer=subpath(input.tokenizer, parent=True),
@@ -40,16 +50,6 @@ rule train:
         learning_rate=config["ladder"]["learning_rate"],
         warmup=config["ladder"]["warmup"],
         seed=config["ladder"]["seed"],
-    # One thread each: sums have one order, so a run repeats to the bit, and two rungs train side by side.
-    threads: 1
-    # The widest takes longest, so it starts first.
-    priority: lambda wildcards: int(wildcards.width)
-    log:
-        "<logs>/train/ladder-w{width}.log",
-    benchmark:
-        "<benchmarks>/train/ladder-w{width}.tsv"
-    conda:
-        "../envs/embscale.yaml"
     shell:
         "python -m embscale train"
         " --corpus {params.task:q}"
@@ -79,14 +79,14 @@ rule extract:
     output:
         table="<results>/tables/{model}/step{step}.safetensors",
         note="<results>/tables/{model}/step{step}.safetensors.note.json",
-    params:
-        checkpoint=subpath(input.config, parent=True),
     log:
         "<logs>/extract/{model}-step{step}.log",
     benchmark:
         "<benchmarks>/extract/{model}-step{step}.tsv"
     conda:
         "../envs/embscale.yaml"
+    params:
+        checkpoint=subpath(input.config, parent=True),
     shell:
         "python -m embscale extract {params.checkpoint:q}"
         " --output {output.table:q} 2> {log:q}"

@@ -13,11 +13,22 @@ rule states:
         config=f"<results>/checkpoints/{{model}}/step{FINAL_STEP}/config.json",
         checkpoint=[
             f"<results>/checkpoints/{{model}}/step{FINAL_STEP}/{file}"
-            for file in ["model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+            for file in [
+                "model.safetensors",
+                "tokenizer.json",
+                "tokenizer_config.json",
+            ]
         ],
     output:
         states="<results>/states/{model}.safetensors",
         note="<results>/states/{model}.safetensors.note.json",
+    log:
+        "<logs>/states/{model}.log",
+    benchmark:
+        "<benchmarks>/states/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
     params:
         checkpoint=subpath(input.config, parent=True),
         texts_count=config["layers"]["texts_count"],
@@ -25,13 +36,6 @@ rule states:
         first_position=config["layers"]["first_position"],
         batch=config["layers"]["batch"],
         seed=config["layers"]["texts_seed"],
-    threads: 1
-    log:
-        "<logs>/states/{model}.log",
-    benchmark:
-        "<benchmarks>/states/{model}.tsv"
-    conda:
-        "../envs/embscale.yaml"
     shell:
         "python -m embscale states {params.checkpoint:q}"
         " --texts {input.texts:q}"
@@ -53,6 +57,13 @@ rule probe:
         rows="<results>/probes/{model}.csv",
         note="<results>/probes/{model}.csv.note.json",
         confusion="<results>/probes/{model}-confusion.csv",
+    log:
+        "<logs>/probe/{model}.log",
+    benchmark:
+        "<benchmarks>/probe/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
     params:
         split=config["layers"]["split"],
         test_fraction=config["layers"]["test_fraction"],
@@ -62,13 +73,6 @@ rule probe:
         bootstrap_seed=config["layers"]["bootstrap_seed"],
         step=FINAL_STEP,
         suite="ladder",
-    threads: 1
-    log:
-        "<logs>/probe/{model}.log",
-    benchmark:
-        "<benchmarks>/probe/{model}.tsv"
-    conda:
-        "../envs/embscale.yaml"
     shell:
         "python -m embscale probe {input.states:q}"
         " --split {params.split}"
@@ -93,18 +97,18 @@ rule geometry:
         pca="<results>/geometry/{model}-pca.csv",
         note="<results>/geometry/{model}-pca.csv.note.json",
         norms="<results>/geometry/{model}-norms.csv",
-    params:
-        points=config["layers"]["points"],
-        seed=config["layers"]["points_seed"],
-        step=FINAL_STEP,
-        suite="ladder",
-    threads: 1
     log:
         "<logs>/geometry/{model}.log",
     benchmark:
         "<benchmarks>/geometry/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
+    threads: 1
+    params:
+        points=config["layers"]["points"],
+        seed=config["layers"]["points_seed"],
+        step=FINAL_STEP,
+        suite="ladder",
     shell:
         "python -m embscale geometry {input.states:q}"
         " --points {params.points}"

@@ -19,24 +19,26 @@ SCORE_FIGURES = ["scaling", "random_baseline", "training"]
 rule draw:
     """Draw one figure, with the words that stand for it."""
     input:
-        code=lambda wildcards: command_sources("draw", f"embscale.figures.{wildcards.figure}"),
+        code=lambda wildcards: command_sources(
+            "draw", f"embscale.figures.{wildcards.figure}"
+        ),
         rows=lambda wildcards: FIGURE_ROWS[wildcards.figure],
     output:
         svg="<results>/report/figures/{figure}.svg",
         note="<results>/report/figures/{figure}.svg.note.json",
         partial="<results>/report/figures/{figure}.md",
-    params:
-        metric=lambda wildcards: (
-            flags("--metric", [config["scores"]["primary_metric"]])
-            if wildcards.figure in SCORE_FIGURES
-            else ""
-        ),
     log:
         "<logs>/draw/{figure}.log",
     benchmark:
         "<benchmarks>/draw/{figure}.tsv"
     conda:
         "../envs/embscale.yaml"
+    params:
+        metric=lambda wildcards: (
+            flags("--metric", [config["scores"]["primary_metric"]])
+            if wildcards.figure in SCORE_FIGURES
+            else ""
+        ),
     shell:
         "python -m embscale draw {wildcards.figure}"
         " --rows {input.rows:q} {params.metric}"
@@ -65,18 +67,18 @@ rule numbers:
             "<results>/report/tables/{table}.md",
             table=["layers", "ladder", "provenance"],
         ),
-    params:
-        task=subpath(input.corpus, parent=True),
-        tables=subpath(output.scores, parent=True),
-        study=config["study"],
-        metric=config["scores"]["primary_metric"],
-        vocab_size=config["tokenizer"]["vocab_size"],
     log:
         "<logs>/numbers.log",
     benchmark:
         "<benchmarks>/numbers.tsv"
     conda:
         "../envs/embscale.yaml"
+    params:
+        task=subpath(input.corpus, parent=True),
+        tables=subpath(output.scores, parent=True),
+        study=config["study"],
+        metric=config["scores"]["primary_metric"],
+        vocab_size=config["tokenizer"]["vocab_size"],
     shell:
         "python -m embscale numbers"
         " --study {params.study}"
@@ -119,6 +121,12 @@ rule render:
     output:
         page="<site>/index.html",
         note="<site>/index.html.note.json",
+    log:
+        "<logs>/render.log",
+    benchmark:
+        "<benchmarks>/render.tsv"
+    conda:
+        "../envs/embscale.yaml"
     params:
         inputs=lambda wildcards, input: flags(
             "--input",
@@ -131,12 +139,6 @@ rule render:
                 *input.partials,
             ],
         ),
-    log:
-        "<logs>/render.log",
-    benchmark:
-        "<benchmarks>/render.tsv"
-    conda:
-        "../envs/embscale.yaml"
     shell:
         "python -m embscale render {input.source:q} {params.inputs}"
         " --output {output.page:q} 2> {log:q}"

@@ -21,28 +21,34 @@ rule score:
             step=sorted(config["ladder"]["checkpoints"]),
         ),
         tokens=rules.tokenize.output.tokens,
-        task=[rules.harvest.output.corpus, rules.harvest.output.queries, rules.harvest.output.qrels],
+        task=[
+            rules.harvest.output.corpus,
+            rules.harvest.output.queries,
+            rules.harvest.output.qrels,
+        ],
     output:
         scores="<results>/per_query/{model}.parquet",
         note="<results>/per_query/{model}.parquet.note.json",
-    params:
-        **SCORING,
-        tables=lambda wildcards, input: flags(
-            "--table",
-            [
-                f"{step}={path}"
-                for step, path in zip(sorted(config["ladder"]["checkpoints"]), input.tables)
-            ],
-        ),
-        variants=flags("--variant", config["scores"]["variants"]),
-        suite="ladder",
-    threads: 1
     log:
         "<logs>/score/{model}.log",
     benchmark:
         "<benchmarks>/score/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
+    threads: 1
+    params:
+        **SCORING,
+        tables=lambda wildcards, input: flags(
+            "--table",
+            [
+                f"{step}={path}"
+                for step, path in zip(
+                    sorted(config["ladder"]["checkpoints"]), input.tables
+                )
+            ],
+        ),
+        variants=flags("--variant", config["scores"]["variants"]),
+        suite="ladder",
     shell:
         "python -m embscale score {params.tables} {params.variants} {params.metrics}"
         " --suite {params.suite}"
@@ -59,10 +65,21 @@ rule score_random:
     input:
         code=command_sources("score"),
         tokens=rules.tokenize.output.tokens,
-        task=[rules.harvest.output.corpus, rules.harvest.output.queries, rules.harvest.output.qrels],
+        task=[
+            rules.harvest.output.corpus,
+            rules.harvest.output.queries,
+            rules.harvest.output.qrels,
+        ],
     output:
         scores="<results>/per_query/random.parquet",
         note="<results>/per_query/random.parquet.note.json",
+    log:
+        "<logs>/score/random.log",
+    benchmark:
+        "<benchmarks>/score/random.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
     params:
         **SCORING,
         tables=flags(
@@ -74,13 +91,6 @@ rule score_random:
             ],
         ),
         suite="random",
-    threads: 1
-    log:
-        "<logs>/score/random.log",
-    benchmark:
-        "<benchmarks>/score/random.tsv"
-    conda:
-        "../envs/embscale.yaml"
     shell:
         "python -m embscale score {params.tables} {params.metrics}"
         " --suite {params.suite}"
@@ -101,15 +111,15 @@ rule gather:
         csv="<results>/scores.csv",
         parquet="<results>/scores.parquet",
         note="<results>/scores.csv.note.json",
-    params:
-        resamples=config["scores"]["bootstrap_resamples"],
-        seed=config["scores"]["bootstrap_seed"],
     log:
         "<logs>/gather.log",
     benchmark:
         "<benchmarks>/gather.tsv"
     conda:
         "../envs/embscale.yaml"
+    params:
+        resamples=config["scores"]["bootstrap_resamples"],
+        seed=config["scores"]["bootstrap_seed"],
     shell:
         "python -m embscale gather {input.scores:q}"
         " --resamples {params.resamples}"
