@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--probes", type=Path, nargs="+", required=True, help="from embscale probe")
     parser.add_argument("--losses", type=Path, nargs="+", required=True, help="from embscale train")
     parser.add_argument("--vocab-size", type=int, required=True)
-    parser.add_argument("--figure", dest="figures", type=Path, nargs="+", required=True, help="figures of the report")
+    parser.add_argument("--figures", type=Path, nargs="+", required=True, help="figures of the report")
     parser.add_argument("--variables", type=Path, required=True, help="_variables.yml of the report")
     parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="gets one .md per table")
 
