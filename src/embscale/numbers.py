@@ -45,8 +45,7 @@ def score_numbers(rows: pd.DataFrame) -> Variables:
     band = random_band(rows)
     random = full["dim"].map(band["mean"])
     best = full.loc[full["value"].idxmax()]
-    untrained = rows[(rows["variant"] == "full") & (rows["step"] == 0)].set_index("model")["value"]
-    below_untrained = int((full.set_index("model")["ci_high"] < untrained).sum())
+    untrained = full["model"].map(rows[(rows["variant"] == "full") & (rows["step"] == 0)].set_index("model")["value"])
     return {
         "metric": metric_label(rows),
         "models": len(full),
@@ -60,7 +59,7 @@ def score_numbers(rows: pd.DataFrame) -> Variables:
         "widest_width": int(full["dim"].iloc[-1]),
         "above_random": int((full["ci_low"] > random).sum()),
         "below_random": int((full["ci_high"] < random).sum()),
-        "below_untrained": below_untrained,
+        "below_untrained": int((full["ci_high"] < untrained).sum()),
         "random_seeds": int(band["count"].max()),
         "random_smallest": f"{band['mean'].iloc[0] * PERCENT:.2f}",
         "random_smallest_dims": int(band.index[0]),
