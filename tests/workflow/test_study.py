@@ -1,0 +1,179 @@
+"""The workflow itself: it runs whole on the tiny study, repeats to the byte, and reruns only what changed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+TINY = ["--configfile", "studies/tiny.yaml"]
+
+
+def snakemake(folder, *arguments, check=True):
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if check and done.returncode:
+        raise AssertionError(done.stdout + done.stderr)
+    return done
+
+
+def planned(folder, *arguments):
+    """How many jobs of each rule would run."""
+    output = snakemake(folder, "-n", *TINY, *arguments).stdout
+    table = output.partition("Job stats:")[2].partition("Reasons:")[0].splitlines()
+    rows = [line.split() for line in table if len(line.split()) == 2]
+    return {rule: int(count) for rule, count in rows if count.isdigit() and rule not in ("total", "all")}
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of what git tracks, with the tiny study computed in it."""
+    folder = tmp_path_factory.mktemp("checkout")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in listed.splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    snakemake(folder, *TINY)
+    return folder
+
+
+def test_the_page_is_there_with_all_its_figures(checkout):
+    page = (checkout / "report/_site/tiny/index.html").read_text()
+    assert page.count("<figure") >= 6 and "data:image/svg+xml" in page
+    assert "{{<" not in page and "tiny" in page
+
+
+def test_nothing_is_left_to_do(checkout):
+    assert "Nothing to be done" in snakemake(checkout, "-n", *TINY).stdout
+
+
+def test_scores_have_every_row_once_and_are_sane(checkout):
+    scores = pd.read_csv(checkout / "results/tiny/scores.csv")
+    # Two models: two steps as they are and three variants; six random tables; three metrics of each.
+    assert len(scores) == (2 * (2 + 3) + 3 * 2) * 3
+    assert not scores.duplicated(["model", "step", "variant", "variant_dims", "seed", "metric"]).any()
+    assert scores[["value", "ci_low", "ci_high"]].to_numpy().min() >= 0
+    assert (scores["ci_low"] <= scores["value"]).all() and (scores["value"] <= scores["ci_high"]).all()
+
+
+def test_crop_to_the_whole_table_scores_as_the_table(checkout):
+    """The check that would have caught the first study's cropped tables, whose weights were never loaded."""
+    scores = pd.read_csv(checkout / "results/tiny/scores.csv")
+    narrow = scores[(scores["model"] == "ladder-w8") & (scores["step"] == 6)].set_index(["variant", "metric"])["value"]
+    assert narrow["crop"].equals(narrow["full"])
+
+
+def test_a_second_run_gives_the_same_bytes(checkout):
+    kept = {}
+    for name in ("scores.csv", "probes/ladder-w16.csv", "report/figures/scaling.svg"):
+        kept[name] = (checkout / "results/tiny" / name).read_bytes()
+    page = (checkout / "report/_site/tiny/index.html").read_bytes()
+    shutil.rmtree(checkout / "results/tiny")
+    shutil.rmtree(checkout / "report/_site/tiny")
+    snakemake(checkout, *TINY)
+    for name, content in kept.items():
+        assert (checkout / "results/tiny" / name).read_bytes() == content, name
+    assert (checkout / "report/_site/tiny/index.html").read_bytes() == page
+
+
+def test_a_caption_reruns_the_report_only(checkout):
+    text = checkout / "report/index.qmd"
+    before = text.read_bytes()
+    text.write_bytes(before.replace(b"What this page shows", b"What this page says"))
+    assert planned(checkout) == {"text": 1, "render": 1}
+    text.write_bytes(before)
+
+
+def test_a_figure_module_reruns_that_figure_and_the_page(checkout):
+    module = checkout / "src/embscale/figures/layer_norms.py"
+    before = module.read_bytes()
+    module.write_bytes(before + b"\n# a remark\n")
+    assert planned(checkout) == {"draw": 1, "numbers": 1, "render": 1}
+    module.write_bytes(before)
+
+
+def test_a_probe_parameter_reruns_probes_and_what_follows(checkout):
+    changed = planned(checkout, "--config", "layers={'inverse_regularisation': 0.5}")
+    assert changed == {"probe": 2, "draw": 1, "numbers": 1, "render": 1}
+
+
+def test_an_edited_result_stops_its_consumer(checkout):
+    tokens = checkout / "results/tiny/states/ladder-w8.safetensors"
+    before = tokens.read_bytes()
+    tokens.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+    done = snakemake(checkout, *TINY, "--force", "results/tiny/probes/ladder-w8.csv", check=False)
+    assert done.returncode != 0
+    assert "changed or damaged after it was made" in done.stdout + done.stderr
+    tokens.write_bytes(before)
+    snakemake(checkout, *TINY)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("stduy=x", "stduy: unknown key"),
+        ("ladder={'steps': 'many'}", 'ladder.steps: given "many" (text); allowed: a whole number at least 1'),
+        ("layers={'split': 'word'}", "allowed: one of text, token, vector"),
+    ],
+)
+def test_a_wrong_parameter_stops_before_the_first_job(checkout, config, message):
+    done = snakemake(checkout, "-n", *TINY, "--config", config, check=False)
+    assert done.returncode != 0 and message in done.stdout + done.stderr
+
+
+def test_use_conda_without_conda_warns_and_goes_on(checkout, monkeypatch):
+    folders = [f for f in os.environ["PATH"].split(os.pathsep) if not (Path(f) / "conda").exists()]
+    monkeypatch.setenv("PATH", os.pathsep.join(folders))
+    done = snakemake(checkout, "-n", "--use-conda", *TINY)
+    assert "no conda on PATH" in done.stderr and "Nothing to be done" in done.stdout
+
+
+def test_the_snakefile_needs_no_heavy_import(checkout):
+    """It loads where only Snakemake is installed: neither torch nor pydantic nor the package's own needs."""
+    code = (
+        "import sys\n"
+        "class Refuse:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('torch', 'pydantic', 'pandas', 'mteb', 'transformers', 'embscale'):\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Refuse())\n"
+        "from snakemake.cli import main\n"
+        "main(['-n', '--cores', '1', '--configfile', 'studies/tiny.yaml'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=checkout, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_conda_environment_repeats_the_lock_file():
+    environment = yaml.safe_load((ROOT / "workflow/envs/embscale.yaml").read_text())
+    lock = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#")]
+    assert environment["dependencies"][-1]["pip"] == lock
+
+
+def test_the_lock_file_has_the_packages_of_the_corpus():
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    lock = (ROOT / "requirements.lock").read_text().splitlines()
+    assert set(params["corpus"]["packages"]) <= set(lock)
+
+
+def test_every_stage_of_dvc_names_outputs_of_rules_and_known_parameters(checkout):
+    """dvc.yaml is written by hand; this holds it against the rules."""
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    made = snakemake(ROOT, "--summary").stdout
+    used = set()
+    for name, stage in stages.items():
+        assert set(stage.get("params", [])) <= params.keys(), name
+        used |= set(stage.get("params", []))
+        for out in stage["outs"]:
+            ((path, options),) = out.items()
+            assert options["persist"], f"{path}: without it DVC deletes the output before the stage runs"
+            assert path == ".snakemake/metadata" or any(line.startswith(path) for line in made.splitlines()), path
+    assert used == params.keys()
