@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -27,9 +28,9 @@ def draw(rows: pd.DataFrame) -> Figure:
         axes.errorbar(line["step"], value, (value - low, high - value), color=colour, marker="o")
         labels.append((line["step"].iloc[-1], value[-1], f"width {dim}", colour))
     steps = sorted({int(step) for _, line in lines for step in line["step"]})
-    axes.set_xscale("function", functions=(lambda x: abs(x) ** 0.5, lambda x: x**2))
+    axes.set_xscale("function", functions=(lambda x: np.sign(x) * np.abs(x) ** 0.5, lambda x: np.sign(x) * x**2))
     axes.set_xticks(steps, [str(step) for step in steps])
-    axes.set_xlim(0, steps[-1] * 1.5)
+    axes.set_xlim(-0.002 * steps[-1], steps[-1] * 1.6)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("training step")
     axes.set_ylabel(metric_label(rows))
