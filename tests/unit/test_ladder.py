@@ -1,0 +1,85 @@
+"""Training of the ladder: schedule, data order, reproducibility, and that it learns."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from embscale import ladder
+from embscale.errors import EmbscaleError
+from embscale.tokens import TokenisedTexts
+
+SIZES = {"width": 16, "blocks": 1, "head_width": 8, "vocab_size": 20, "context": 8, "seed": 0}
+SCHEDULE = ladder.Schedule(steps=30, batch=4, context=8, learning_rate=0.02, warmup=5, seed=0)
+
+
+@pytest.fixture
+def tokens():
+    """A stream in which each token decides the next."""
+    return np.tile(np.arange(20), 60).astype(np.int64)
+
+
+def trained(tokens):
+    torch.set_num_threads(1)
+    model = ladder.build(**SIZES)
+    losses = []
+    ladder.train(model, tokens, SCHEDULE, reached=lambda step, loss: losses.append((step, loss)))
+    return model, losses
+
+
+def test_a_predictable_stream_is_learned(tokens):
+    model, losses = trained(tokens)
+    assert [step for step, _ in losses] == list(range(31)) and math.isnan(losses[0][1])
+    assert losses[1][1] > 0.9 * math.log(20)
+    assert losses[-1][1] < 0.5 * losses[1][1]
+    assert ladder.heldout_loss(model, tokens[3:], context=8, batch=4) < 0.6 * math.log(20)
+
+
+def test_two_runs_give_the_same_weights(tokens):
+    first, second = trained(tokens)[0].state_dict(), trained(tokens)[0].state_dict()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_held_out_loss_is_the_cross_entropy_of_the_next_token(tokens):
+    model = ladder.build(**SIZES).eval()
+    part = torch.from_numpy(tokens[:32]).view(4, 8)
+    with torch.inference_mode():
+        logits = model(input_ids=part).logits[:, :-1]
+    expected = torch.nn.functional.cross_entropy(logits.reshape(-1, 20), part[:, 1:].reshape(-1)).item()
+    assert ladder.heldout_loss(model, tokens[:32], context=8, batch=4) == pytest.approx(expected, rel=1e-5)
+
+
+def test_rows_have_one_length_at_every_width():
+    lengths = []
+    for width in (16, 64, 256):
+        model = ladder.build(**SIZES | {"width": width, "vocab_size": 2000})
+        lengths.append(model.get_input_embeddings().weight.square().sum(1).mean().item())
+    assert lengths == pytest.approx([0.4] * 3, rel=0.05)  # 2 / (5 width) x width
+
+
+def test_the_learning_rate_rises_then_falls_to_a_tenth():
+    rates = [SCHEDULE.rate(step) for step in range(31)]
+    assert rates[4] == pytest.approx(0.02) == max(rates)
+    assert rates[0] == pytest.approx(0.004) and rates[30] == pytest.approx(0.002)
+    assert all(b <= a for a, b in zip(rates[5:], rates[6:], strict=False))
+
+
+def test_the_stream_holds_each_chosen_text_once_with_a_separator():
+    texts = TokenisedTexts(np.array([1, 2, 3, 4, 5, 6], np.int32), np.array([0, 2, 3, 6]))
+    made = ladder.stream(texts, np.array([0, 2]), separator=9, seed=0).tolist()
+    assert made in ([1, 2, 9, 4, 5, 6, 9], [4, 5, 6, 9, 1, 2, 9])
+
+
+def test_batches_start_again_when_the_stream_ends():
+    stream = np.arange(70)
+    schedule = ladder.Schedule(steps=3, batch=4, context=8, learning_rate=1, warmup=1, seed=0)
+    starts = [int(batch[0, 0]) for batch in ladder.batches(stream, schedule)]
+    assert starts == [0, 32, 0]
+
+
+def test_too_few_tokens_are_told():
+    with pytest.raises(EmbscaleError, match="hold 10 tokens, fewer than one batch of 32"):
+        next(ladder.batches(np.arange(10), SCHEDULE))
+    with pytest.raises(EmbscaleError, match="held-out texts hold 10 tokens"):
+        ladder.heldout_loss(ladder.build(**SIZES), np.arange(10), context=8, batch=4)
