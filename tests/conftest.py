@@ -95,7 +95,7 @@ def checkpoint(tmp_path_factory, tokenizer_folder):
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 # Norms start as ones, which would hide that a norm was left out or applied twice.
-                if weight.ndim == 1 and "norm" in name or ".ln_" in name:
+                if (weight.ndim == 1 and "norm" in name) or ".ln_" in name:
                     weight.add_(torch.rand_like(weight))
         folder = tmp_path_factory.mktemp(model_type)
         model.save_pretrained(folder)

@@ -45,7 +45,7 @@ def load(path: Path) -> np.ndarray:
 def sha256(table: np.ndarray) -> str:
     """Digest of a table's shape and bytes."""
     digest = hashlib.sha256(f"{table.dtype.str}{table.shape}".encode())
-    digest.update(np.ascontiguousarray(table))
+    digest.update(np.ascontiguousarray(table).data)
     return digest.hexdigest()
 
 

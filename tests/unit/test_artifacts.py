@@ -1,7 +1,6 @@
 """Artifacts: whole or absent, with a note that is checked when they are used."""
 
 import json
-import os
 
 import pytest
 
@@ -43,7 +42,7 @@ def test_a_failing_job_leaves_nothing_and_keeps_what_was_there(tmp_path):
         path.write_text("half")
         raise RuntimeError
     assert (tmp_path / "a.txt").read_text() == "old"
-    assert sorted(os.listdir(tmp_path)) == ["a.txt", "a.txt.note.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "a.txt.note.json"]
 
 
 def test_an_output_that_was_not_written_is_an_error(tmp_path):

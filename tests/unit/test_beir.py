@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -73,7 +72,7 @@ def test_a_truncated_archive_is_told(folder):
 
 
 def test_a_missing_corpus_is_told(folder):
-    os.remove(folder / "corpus.jsonl.gz")
+    (folder / "corpus.jsonl.gz").unlink()
     with pytest.raises(EmbscaleError, match=r"no corpus\.jsonl or corpus\.jsonl\.gz"):
         beir.load(folder)
 

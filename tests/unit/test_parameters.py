@@ -4,9 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import parameters
 import pytest
 import yaml
+
+import parameters
 
 SCHEMA = """
 $schema: https://json-schema.org/draft/2020-12/schema

@@ -1,14 +1,15 @@
 """The page that pandoc makes: what is on it, what it loads, and what stops it."""
 
+import itertools
 import re
 from html.parser import HTMLParser
 
 import pytest
+from report_texts import BODY_LINE, write_report
 
 from embscale.errors import EmbscaleError
 from embscale.report import offline
 from embscale.report.render import Renderer, render
-from report_texts import BODY_LINE, write_report
 
 RENDERER = Renderer("pandoc for a test")
 
@@ -92,7 +93,10 @@ def refusal(folder, body, **kinds):
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
-    front = "subtitle: With _everything_\ndate: 2026-11-01\nauthor: Ada Example\nbibliography: refs.bib\nabstract: Short, see @fig-slope."
+    front = (
+        "subtitle: With _everything_\ndate: 2026-11-01\nauthor: Ada Example\n"
+        "bibliography: refs.bib\nabstract: Short, see @fig-slope."
+    )
     return page_of(tmp_path_factory.mktemp("report"), EVERYTHING, front=front)
 
 
@@ -160,7 +164,7 @@ def test_headings_descend_and_landmarks_are_there(everything):
     elements = Elements(everything)
     levels = [int(tag[1]) for tag, _ in elements.found if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1 and levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
     for landmark in ("header", "nav", "main", "footer"):
         assert len(elements.named(landmark)) == 1, landmark
     assert elements.named("html") == [{"lang": "en"}]

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 import sources
 
 COMMANDS = sorted(p.stem for p in (sources.ROOT / "src/embscale/cli").glob("*.py") if not p.stem.startswith("_"))

@@ -68,13 +68,13 @@ def figure(*, height: float, width: float = PAGE_WIDTH) -> Figure:
 
     The style is set for the whole process, because matplotlib looks it up whenever a part is added.
     """
-    matplotlib.rcParams.update(STYLE)
+    matplotlib.rcParams.update(STYLE)  # type: ignore[arg-type]
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure: Figure, path: Path) -> None:
     """Write a figure; an SVG holds neither time nor random names, so equal figures have equal bytes."""
-    matplotlib.rcParams.update(STYLE)
+    matplotlib.rcParams.update(STYLE)  # type: ignore[arg-type]
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
@@ -116,7 +116,7 @@ def end_labels(
         return []
     order = np.argsort([label[1] for label in labels], kind="stable")
     figure = axes.get_figure()
-    assert figure is not None
+    assert isinstance(figure, Figure)
     # Two passes: the layout fixes the size of the axes only once the labels are there.
     made = [
         axes.annotate(text, (x, y), (offset, 0), textcoords="offset points", va="center", color=colour, fontsize=11)
