@@ -63,7 +63,7 @@ def test_the_learning_rate_rises_then_falls_to_a_tenth():
     rates = [SCHEDULE.rate(step) for step in range(31)]
     assert rates[4] == pytest.approx(0.02) == max(rates)
     assert rates[0] == pytest.approx(0.004) and rates[30] == pytest.approx(0.002)
-    assert all(b <= a for a, b in itertools.pairwise(rates))
+    assert all(b <= a for a, b in itertools.pairwise(rates[5:]))
 
 
 def test_the_stream_holds_each_chosen_text_once_with_a_separator():
