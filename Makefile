@@ -8,8 +8,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PAGE := report/_site/index.html
-# Exact versions are listed, so nothing is left to resolve; wheels only, so nothing is compiled from source.
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --only-binary :all:
+# Exact versions of everything are listed, so nothing is left to resolve.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps
 
 .PHONY: help report test lint check-page lock
 
@@ -45,7 +45,7 @@ $(VENV)/runtime: requirements.lock pyproject.toml
 	@# torch first and by itself: without it in place, another package would draw in the newest build.
 	@$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' requirements.lock)"
 	@$(INSTALL) --requirement requirements.lock
-	@$(INSTALL) --no-build-isolation --no-index --editable . 
+	@$(INSTALL) --no-build-isolation --no-index --editable .
 	@touch $@
 
 $(VENV)/test: $(VENV)/runtime requirements-test.lock

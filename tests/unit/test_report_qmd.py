@@ -80,8 +80,10 @@ def test_include_loop_through_another_file_names_the_way(tmp_path):
 
 
 def test_a_block_must_close_in_its_own_file(tmp_path):
-    message = refusal(tmp_path, "{{< include a.md >}}\n\n:::", files={"a.md": "\n::: {.callout-note}\n"})
-    assert message.startswith("a.md:2: block without an end")
+    files = {"a.md": "\n::: {.callout-note}\n"}
+    assert refusal(tmp_path, "{{< include a.md >}}", files=files).startswith("a.md:2: block without an end")
+    closed_elsewhere = refusal(tmp_path, "{{< include a.md >}}\n\n:::", files=files)
+    assert "::: closes a block that was never opened" in closed_elsewhere
 
 
 def test_included_front_matter_is_refused(tmp_path):
@@ -96,7 +98,7 @@ def test_included_front_matter_is_refused(tmp_path):
         ("date: today", "index.qmd:3: date 'today' changes daily"),
         ("html-math-method: katex", "index.qmd:3: html-math-method must be mathml"),
         ("format: pdf", "index.qmd: format pdf; the report is only made as html"),
-        ("subtitle: 'open", "index.qmd:4: not YAML"),
+        ("subtitle: 'open", "index.qmd:3: not YAML"),
         ("subtitle: '{{< var nothing >}}'", "index.qmd:3: {{< var nothing >}}: no key 'nothing'"),
     ],
 )

@@ -92,7 +92,7 @@ def html_options(level: dict[str, Any], file: Path) -> dict[str, Any]:
 
 
 def check_keys(level: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Refuse settings that the two renderers do not share.
+    """Refuse settings that the two renderers do not share, or with which the page would load something.
 
     Raises:
         EmbscaleError: such a setting is there.
@@ -103,22 +103,20 @@ def check_keys(level: dict[str, Any], file: Path) -> dict[str, Any]:
             f"{place(file, key)}: setting {key!r} is outside the shared subset; "
             f"values for the text belong in _variables.yml, settings are {', '.join(sorted(SHARED_KEYS))}"
         )
+    for key, only in SELF_CONTAINED.items():
+        if level.get(key, only) != only:
+            raise EmbscaleError(f"{place(file, key)}: {key} must be {str(only).lower()}, or the page needs the network")
     return level
 
 
 def check_values(meta: dict[str, Any], source: Path) -> None:
-    """Refuse values with which the page would load something or change from day to day.
+    """Refuse values with which the page would change from day to day, and a page without a title.
 
     Raises:
         EmbscaleError: such a value is there, or the title is missing.
     """
     if not meta.get("title"):
         raise EmbscaleError(f"{source}:1: no title; give one in the front matter")
-    for key, only in SELF_CONTAINED.items():
-        if meta.get(key, only) != only:
-            raise EmbscaleError(
-                f"{place(source, key)}: {key} must be {str(only).lower()}, or the page needs the network"
-            )
     if meta.get("date") in MOVING_DATES:
         raise EmbscaleError(f"{place(source, 'date')}: date {meta['date']!r} changes daily; write the date out")
 

@@ -220,6 +220,8 @@ local function number_headings(doc)
     local depth = heading.level - FIRST_LEVEL + 1
     counts[depth] = (counts[depth] or 0) + 1
     for deeper = depth + 1, #counts do counts[deeper] = nil end
+    -- A level that was skipped is a problem of its own, told elsewhere; counting must not stop at it.
+    for above = 1, depth do counts[above] = counts[above] or 0 end
     return table.concat(counts, ".", 1, depth)
   end
   return doc:walk {
