@@ -27,7 +27,7 @@ test: $(VENV)/test lint ## linters, type checker, tests
 lint: $(VENV)/test
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/snakefmt --check --quiet Snakefile workflow/rules
+	@$(BIN)/snakefmt --check Snakefile workflow/rules
 	@$(BIN)/mypy
 
 check-page: $(VENV)/runtime ## open the page in headless Chromium: errors, requests, phone width

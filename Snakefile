@@ -1,13 +1,12 @@
 """The study: suites -> checkpoints -> tables -> scores, texts -> hidden states -> probes, both -> report."""
 
-import os
 import shlex
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "lib"))
 
-from guards import RunLock, drop_conda_if_missing
+from guards import RunLock, drop_conda_if_missing, use_this_checkout
 from parameters import ParameterError, check
 from sources import command_sources
 
@@ -21,13 +20,7 @@ except ParameterError as error:
     raise WorkflowError(error) from None
 
 drop_conda_if_missing(workflow)
-
-# Rules run the package as it lies here, also in a conda environment that does not hold it.
-os.environ["PYTHONPATH"] = str(Path(workflow.basedir) / "src")
-# Without conda, a rule's python is the one that runs Snakemake, whether or not its environment was activated.
-os.environ["PATH"] = os.pathsep.join(
-    [str(Path(sys.executable).parent), os.environ["PATH"]]
-)
+use_this_checkout(Path(workflow.basedir))
 
 
 # Only the default study's page lies at the top; no other study can overwrite it.

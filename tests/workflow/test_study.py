@@ -183,5 +183,5 @@ def test_every_stage_of_dvc_names_outputs_of_rules_and_known_parameters(checkout
         for out in stage["outs"]:
             ((path, options),) = out.items()
             assert options["persist"], f"{path}: without it DVC deletes the output before the stage runs"
-            assert path == ".snakemake/metadata" or any(line.startswith(path) for line in made.splitlines()), path
+            assert any(line.startswith(path) for line in made.splitlines()), path
     assert used == params.keys()

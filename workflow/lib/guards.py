@@ -29,6 +29,15 @@ def drop_conda_if_missing(workflow: Any) -> None:  # noqa: ANN401
         print("Warning: no conda on PATH; the rules run in the active environment instead.", file=sys.stderr)
 
 
+def use_this_checkout(root: Path) -> None:
+    """Let rules run the package that lies in this checkout, with the Python that runs Snakemake.
+
+    A conda environment does not hold the package; without conda, the environment need not be activated.
+    """
+    os.environ["PYTHONPATH"] = str(root / "src")
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
 class RunLock:
     """At most one run that writes in a folder, for as long as the process lives.
 

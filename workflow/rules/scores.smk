@@ -6,7 +6,7 @@ the benchmark takes as long as a score.
 """
 
 SCORING = dict(
-    task=subpath(rules.harvest.output.corpus, parent=True),
+    task=subpath(input.corpus, parent=True),
     metrics=flags("--metric", config["scores"]["metrics"]),
     tokenizer=config["tokenizer"]["name"],
 )
@@ -21,11 +21,9 @@ rule score:
             step=sorted(config["ladder"]["checkpoints"]),
         ),
         tokens=rules.tokenize.output.tokens,
-        task=[
-            rules.harvest.output.corpus,
-            rules.harvest.output.queries,
-            rules.harvest.output.qrels,
-        ],
+        corpus=rules.harvest.output.corpus,
+        queries=rules.harvest.output.queries,
+        qrels=rules.harvest.output.qrels,
     output:
         scores="<results>/per_query/{model}.parquet",
         note="<results>/per_query/{model}.parquet.note.json",
@@ -65,11 +63,9 @@ rule score_random:
     input:
         code=command_sources("score"),
         tokens=rules.tokenize.output.tokens,
-        task=[
-            rules.harvest.output.corpus,
-            rules.harvest.output.queries,
-            rules.harvest.output.qrels,
-        ],
+        corpus=rules.harvest.output.corpus,
+        queries=rules.harvest.output.queries,
+        qrels=rules.harvest.output.qrels,
     output:
         scores="<results>/per_query/random.parquet",
         note="<results>/per_query/random.parquet.note.json",

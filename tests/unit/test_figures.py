@@ -1,0 +1,144 @@
+"""Figures: drawn from tidy rows, the same bytes each time, described with the numbers that they show."""
+
+import importlib
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from embscale import numbers
+from embscale.cli import execute
+from embscale.figures import theme
+
+WIDTHS = (16, 32)
+LAYERS = ("embedding", "block 1", "block 2")
+
+
+def score_rows():
+    shared = {"metric": "ndcg_at_10", "task": "T", "n": 100}
+    rows = [
+        {"suite": "ladder", "model": f"ladder-w{width}", "step": step, "variant": variant, "dim": dim, "value": value}
+        for width in WIDTHS
+        for step, variant, dim, value in (
+            (0, "full", width, 0.02),
+            (40, "full", width, width / 1000),
+            (40, "crop", 16, 0.011),
+            (40, "pad", 64, 0.03),
+        )
+    ] + [
+        {"suite": "random", "model": "random", "variant": "random", "dim": dim, "seed": seed, "value": value}
+        for dim, seed, value in ((16, 1, 0.01), (16, 2, 0.012), (32, 1, 0.04), (32, 2, 0.042), (64, 1, 0.06))
+    ]
+    frame = pd.DataFrame(rows).assign(**shared, variant_dims=np.nan)
+    return frame.assign(ci_low=frame["value"] - 0.002, ci_high=frame["value"] + 0.002)
+
+
+def probe_rows():
+    frame = pd.DataFrame(
+        [
+            {"model": f"ladder-w{width}", "layer": layer, "metric": metric, "value": value, "seed": seed}
+            for width in WIDTHS
+            for seed in ("1", "all")
+            for layer, metric, value in (
+                (None, "chance", 1 / 3),
+                (None, "accuracy", 0.6 + width / 100),
+                (None, "within_one_accuracy", 0.97),
+                (None, "mean_absolute_layer_error", 0.2),
+                *((layer, "recall", 0.5 + i / 10) for i, layer in enumerate(LAYERS)),
+            )
+        ]
+    )
+    return frame.assign(
+        suite="ladder", n=500, n_layers=3, converged=True, ci_low=frame["value"] - 0.02, ci_high=frame["value"] + 0.02
+    )
+
+
+def pca_rows():
+    generator = np.random.default_rng(0)
+    frames = [
+        pd.DataFrame({"pc1": generator.normal(size=10), "pc2": generator.normal(size=10)}).assign(
+            model=f"ladder-w{width}", width=width, scaling=scaling, layer=layer, layer_index=i,
+            explained1=0.4, explained2=0.2,
+        )
+        for width in WIDTHS for scaling in ("raw", "unit") for i, layer in enumerate(LAYERS)
+    ]  # fmt: skip
+    return pd.concat(frames)
+
+
+def norm_rows():
+    return pd.DataFrame(
+        [
+            {"model": f"ladder-w{width}", "width": width, "layer": layer, "layer_index": i,
+             "after_final_norm": layer == "final norm", "min": 2.0**i / 2, "mean": 2.0**i, "max": 2.0**i * 2}
+            for width in WIDTHS for i, layer in enumerate((*LAYERS, "final norm"))
+        ]
+    )  # fmt: skip
+
+
+FIGURES = {
+    "scaling": (score_rows, "trained table: 1.60 at width 16, 3.20 at width 32"),
+    "random_baseline": (score_rows, "from 1.10 with 16 columns to 6.00 with 64"),
+    "training": (score_rows, "width 32: 2.00 before training, 3.20 after step 40"),
+    "layer_accuracy": (probe_rows, "w16 76.0 %, w32 92.0 %; chance is 33 %"),
+    "layer_pca": (pca_rows, "ladder-w32 at unit length, 60 % of the variance"),
+    "layer_norms": (norm_rows, "ladder-w16 from 1.00 to 4.00, a factor of 2.00 per layer"),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
+    rows, words = FIGURES[name]
+    rows().to_csv(tmp_path / "rows.csv", index=False)
+    metric = ["--metric", "ndcg_at_10"] if rows is score_rows else []
+    for run in ("a", "b"):
+        files = ["--svg", str(tmp_path / f"{run}.svg"), "--partial", str(tmp_path / f"{run}.md")]
+        assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *metric, *files, "--image", "f.svg"]) == 0
+    svg = (tmp_path / "a.svg").read_bytes()
+    assert svg == (tmp_path / "b.svg").read_bytes() and svg.count(b"<path") > 20
+    partial = (tmp_path / "a.md").read_text()
+    assert re.fullmatch(r'!\[\]\(f\.svg\)\{fig-alt="[^"]{80,}"\}\n', partial) and words in partial
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_missing_column_is_told(name, tmp_path, capsys):
+    column = importlib.import_module(f"embscale.figures.{name}").COLUMNS[0]
+    FIGURES[name][0]().drop(columns=column).to_csv(tmp_path / "rows.csv", index=False)
+    files = ["--svg", str(tmp_path / "a.svg"), "--partial", str(tmp_path / "a.md")]
+    assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *files]) == 1
+    assert f"rows.csv: no column '{column}'" in capsys.readouterr().err
+
+
+def test_an_unknown_figure_is_told(tmp_path, capsys):
+    files = ["--svg", str(tmp_path / "a.svg"), "--partial", str(tmp_path / "a.md")]
+    assert execute("draw", ["no_such", "--rows", str(tmp_path / "rows.csv"), *files]) == 1
+    assert "no figure 'no_such'; known are" in capsys.readouterr().err
+
+
+def test_labels_are_moved_apart_no_further_than_needed():
+    assert theme.spread(np.array([0.0, 100.0]), 10).tolist() == [0, 100]
+    assert theme.spread(np.array([50.0, 50.0, 50.0]), 10) == pytest.approx([40, 50, 60])
+
+
+def test_numbers_of_the_scores_by_hand():
+    values = numbers.score_numbers(score_rows())
+    assert values["best"] == "3.20 [3.00, 3.40]" and values["best_width"] == 32
+    # Width 16: 1.60 above its random tables' 1.10; width 32: 3.20 below their 4.10.
+    assert (values["above_random"], values["below_random"]) == (1, 1)
+    assert values["below_untrained"] == 1
+    assert values["random_largest"] == "6.00" and values["random_largest_dims"] == 64
+
+
+def test_numbers_of_the_layers_by_hand():
+    values = numbers.layer_numbers(probe_rows())
+    assert values["best"] == "92.0 [90.0, 94.0]" and values["worst_model"] == "ladder-w16"
+    assert (values["chance"], values["layers"], values["seeds"], values["not_converged"]) == ("33 %", 3, 1, 0)
+
+
+def test_tables_have_a_row_per_model():
+    assert "| 16 | 1.60 [1.40, 1.80] | 1.10 [0.90, 1.30] | 3.00 [2.80, 3.20] | 1.10 |" in numbers.score_table(
+        score_rows()
+    )
+    assert "| ladder-w32 | 3 | 92.0 [90.0, 94.0] | 97.0 [95.0, 99.0] | 0.20 | 500 |" in numbers.layer_table(
+        probe_rows()
+    )
