@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 import embscale
 from embscale.errors import EmbscaleError
 
@@ -94,7 +96,11 @@ def recorded(
     digests = {path.as_posix(): _checked_sha256(path) for path in inputs}
     with _scratch_folder(outputs[0].parent) as scratch:
         temporary = [scratch / f"{i}-{path.name}" for i, path in enumerate(outputs)]
-        yield temporary
+        try:
+            yield temporary
+        except SafetensorError as error:
+            # Readers turn theirs into an EmbscaleError, so this one comes from writing: a full disk, say.
+            raise EmbscaleError(f"{outputs[0].parent}: cannot write ({error})") from error
         for made, path in zip(temporary, outputs, strict=True):
             if not made.is_file():
                 raise EmbscaleError(f"{path}: the job ended without writing it")

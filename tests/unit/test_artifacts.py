@@ -1,6 +1,8 @@
 """Artifacts: whole or absent, with a note that is checked when they are used."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -99,3 +101,22 @@ def test_an_expected_failure_is_one_line(tmp_path, capsys):
     assert embscale.cli.execute("extract", arguments) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("embscale extract: ") and "config.json: no such file" in line
+
+
+@pytest.mark.parametrize("command", ["extract", "states"])
+def test_a_full_disk_is_one_line_and_leaves_nothing(command, checkpoint, texts_file, tmp_path):
+    """A limit on the size of files stands in for a disk without room: writing fails in the middle."""
+    flags = {"texts": texts_file, "texts-count": 5, "tokens": 12, "first-position": 1, "batch": 2, "seed": 0}
+    extra = [part for name, value in flags.items() for part in (f"--{name}", str(value))] if command == "states" else []
+    arguments = [command, str(checkpoint("gpt_neox")), *extra, "-o", str(tmp_path / "out" / "made.safetensors")]
+    code = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n"
+        "from embscale.__main__ import main\n"
+        f"sys.exit(main({arguments!r}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("embscale")]
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert len(lines) == 1 and "File too large" in lines[0]
+    assert list((tmp_path / "out").iterdir()) == []

@@ -13,9 +13,8 @@ import sys
 sys.path.insert(0, {str(LIB)!r})
 import guards
 guards.drop_conda_if_missing(workflow)
-LOCK = guards.RunLock()
 onstart:
-    LOCK.acquire_or_stop()
+    guards.RunLock().acquire_or_stop()
 """
 
 RULES = """

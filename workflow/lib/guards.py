@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 LOCK = Path(".snakemake/embscale.lock")
 
@@ -45,9 +45,11 @@ class RunLock:
     a third.  This one is held by the operating system, so that it ends with the process, however that ends.
     """
 
+    # Not of the instance: closing the file lets go of the lock, and an instance may be gone after one statement.
+    _held: ClassVar[list[IO[str]]] = []
+
     def __init__(self, path: Path = LOCK) -> None:
         self.path = path
-        self._file: IO[str] | None = None
 
     def acquire(self) -> bool:
         """Take the lock unless another process holds it; say whether it is ours now."""
@@ -61,7 +63,7 @@ class RunLock:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        self._file = file
+        self._held.append(file)
         return True
 
     def acquire_or_stop(self) -> None:
