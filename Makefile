@@ -19,6 +19,8 @@ help: ## list the verbs
 report: $(VENV)/runtime ## compute the study and render its report
 	@$(BIN)/python workflow/lib/recover.py
 	@$(BIN)/snakemake --cores all
+	@# All is up to date now, so the record may say so.
+	@$(BIN)/dvc commit --force --quiet
 	@echo "report: $(CURDIR)/$(PAGE)"
 
 test: $(VENV)/test lint ## linters, type checker, tests

@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "lib"))
 
-from guards import RunLock, drop_conda_if_missing, use_this_checkout
+from guards import RunLock, drop_conda_if_missing, failures, use_this_checkout
 from parameters import ParameterError, check
 from sources import command_sources
 
@@ -38,6 +38,10 @@ pathvars:
 
 onstart:
     RunLock().acquire_or_stop()
+
+
+onerror:
+    print("\n".join(failures(Path(log))), file=sys.stderr)
 
 
 include: "workflow/rules/common.smk"

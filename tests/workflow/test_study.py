@@ -119,7 +119,9 @@ def test_an_edited_result_stops_its_consumer(checkout):
     with edited(states, lambda content: content[:-1] + bytes([content[-1] ^ 1])):
         done = snakemake(checkout, *TINY, "--force", "results/tiny/probes/ladder-w8.csv", check=False)
     assert done.returncode != 0
-    assert "changed or damaged after it was made" in done.stdout + done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert "ladder-w8.safetensors: its SHA-256 is" in last and "changed or damaged after it was made" in last
+    assert last.endswith("(log: logs/tiny/probe/ladder-w8.log)")
     snakemake(checkout, *TINY)
 
 
@@ -136,10 +138,14 @@ def test_a_wrong_parameter_stops_before_the_first_job(checkout, config, message)
     assert done.returncode != 0 and message in done.stdout + done.stderr
 
 
+def test_lint_finds_nothing(checkout):
+    assert "in a good condition" in snakemake(checkout, "--lint").stderr
+
+
 def test_use_conda_without_conda_warns_and_goes_on(checkout, monkeypatch):
     folders = [f for f in os.environ["PATH"].split(os.pathsep) if not (Path(f) / "conda").exists()]
     monkeypatch.setenv("PATH", os.pathsep.join(folders))
-    done = snakemake(checkout, "-n", "--use-conda", *TINY)
+    done = snakemake(checkout, "--use-conda", *TINY)
     assert "no conda on PATH" in done.stderr and "Nothing to be done" in done.stdout
 
 

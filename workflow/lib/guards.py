@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -36,6 +37,17 @@ def use_this_checkout(root: Path) -> None:
     """
     os.environ["PYTHONPATH"] = str(root / "src")
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
+def failures(snakemake_log: Path) -> list[str]:
+    """What a failed run shall end with: for each failed job the last line of its log, and where the log is."""
+    told = re.findall(r"^ +log: (\S+) \(check log file", snakemake_log.read_text("utf-8"), re.MULTILINE)
+    lines = []
+    for log in dict.fromkeys(told):
+        path = Path(log)
+        said = path.read_text("utf-8", "replace").strip().splitlines() if path.is_file() else []
+        lines.append(f"failed: {said[-1].strip() if said else 'the job said nothing'} (log: {log})")
+    return lines
 
 
 class RunLock:

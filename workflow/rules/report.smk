@@ -101,6 +101,8 @@ rule text:
         "<results>/report/{text}",
     log:
         "<logs>/text/{text}.log",
+    benchmark:
+        "<benchmarks>/text/{text}.tsv"
     conda:
         "../envs/embscale.yaml"
     shell:
