@@ -41,7 +41,7 @@ onstart:
 
 
 onerror:
-    print("\n".join(failures(Path(log))), file=sys.stderr)
+    print("\n".join(failures(log)), file=sys.stderr)
 
 
 include: "workflow/rules/common.smk"

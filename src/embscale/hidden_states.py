@@ -145,6 +145,7 @@ def load_model(folder: Path) -> PreTrainedModel:
     import torch
     import transformers
 
+    transformers.logging.disable_progress_bar()
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         model_class = getattr(transformers, family(config.model_type).model_class)

@@ -39,9 +39,10 @@ def use_this_checkout(root: Path) -> None:
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
-def failures(snakemake_log: Path) -> list[str]:
+def failures(snakemake_logs: list[str]) -> list[str]:
     """What a failed run shall end with: for each failed job the last line of its log, and where the log is."""
-    told = re.findall(r"^ +log: (\S+) \(check log file", snakemake_log.read_text("utf-8"), re.MULTILINE)
+    text = "".join(Path(log).read_text("utf-8") for log in snakemake_logs)
+    told = re.findall(r"^ +log: (\S+) \(check log file", text, re.MULTILINE)
     lines = []
     for log in dict.fromkeys(told):
         path = Path(log)
