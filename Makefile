@@ -39,7 +39,7 @@ check-page: $(VENV)/runtime ## open the page in headless Chromium: errors, reque
 	@$(BIN)/python tests/browser/check_page.py $(PAGE) --screenshots report/_site/screenshots
 
 # The stamps are written last, so an interrupted set-up does not count.
-$(VENV)/runtime: requirements.lock pyproject.toml
+$(VENV)/runtime: requirements.lock
 	@command -v git > /dev/null || { echo "git is missing: install it, then run make again" >&2; exit 1; }
 	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) is missing: install Python 3.11 or newer, or run make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$$($(PYTHON) --version) is too old: Python 3.11 or newer is needed; make PYTHON=/path/to/python chooses one" >&2; exit 1; }
