@@ -23,6 +23,8 @@ from embscale.errors import EmbscaleError
 
 NOTE_SUFFIX = ".note.json"
 
+READABLE = 0o644
+
 # Libraries whose version can change a number.  Those that a job has imported go into its note.
 LIBRARIES = {
     "matplotlib": "matplotlib",
@@ -117,6 +119,7 @@ def recorded(
         temporary_note.write_text(json.dumps(note, indent=1, sort_keys=True) + "\n", "utf-8")
         for made, path in zip([*temporary, temporary_note], [*outputs, note_path(outputs[0])], strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
+            made.chmod(READABLE)  # some libraries write files that only their owner can read
             made.replace(path)
 
 

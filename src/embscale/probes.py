@@ -106,8 +106,9 @@ def rows(
 ) -> pd.DataFrame:
     """Tidy rows: each split by itself, and all together as seed ``all``.
 
-    The value of ``all`` is the mean over splits.  Its interval resamples texts and takes each resampled
-    text's mean over all splits in which it was tested, so that a text counts once however often it was drawn.
+    The value of ``all`` is the mean over all tested vectors of all splits, so ``n`` counts a vector once for each
+    split in which it was tested.  Its interval resamples texts, each with all its tests: many splits do not make
+    it narrower than the texts allow.  ``n_train`` is that of the first split.
 
     Args:
         fits: one per seed.

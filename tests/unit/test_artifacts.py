@@ -28,6 +28,13 @@ def test_the_note_tells_params_inputs_outputs_and_sources(tmp_path):
     assert note["sources"]["embscale/artifacts.py"] == artifacts.file_sha256(artifacts.Path(artifacts.__file__))
 
 
+def test_others_can_read_what_was_made(tmp_path):
+    with artifacts.recorded(command="make", params={}, inputs=[], outputs=[tmp_path / "a.txt"]) as (path,):
+        path.write_text("x")
+        path.chmod(0o600)
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o644
+
+
 def test_two_runs_write_the_same_note(tmp_path):
     make(tmp_path / "a.txt")
     before = artifacts.note_path(tmp_path / "a.txt").read_bytes()

@@ -115,6 +115,13 @@ def test_an_unknown_figure_is_told(tmp_path, capsys):
     assert "no figure 'no_such'; known are" in capsys.readouterr().err
 
 
+def test_norms_of_a_model_without_a_final_norm_are_drawn():
+    from embscale.figures import layer_norms
+
+    rows = norm_rows()
+    assert layer_norms.draw(rows[~rows["after_final_norm"]]).axes
+
+
 def test_labels_are_moved_apart_no_further_than_needed():
     assert theme.spread(np.array([0.0, 100.0]), 10).tolist() == [0, 100]
     assert theme.spread(np.array([50.0, 50.0, 50.0]), 10) == pytest.approx([40, 50, 60])

@@ -1,4 +1,4 @@
-"""Hidden states are the blocks' own outputs, of the right tokens, whatever the family."""
+"""Hidden states against the library's own, in every family."""
 
 import dataclasses
 import json
@@ -7,24 +7,113 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from embscale import families, hidden_states
-from embscale.errors import EmbscaleError
-from embscale.hidden_states import EMBEDDING, FINAL_NORM, Sample
-from embscale.tokens import load_tokenizer
 from safetensors.numpy import load_file, save_file
 
+from embscale import hidden_states, tokens
+from embscale.cli import execute
+from embscale.errors import EmbscaleError
+from embscale.families import FAMILIES, anatomy, input_table_names, output_table_names
+
 LENGTH = 12
+MODEL_TYPES = ["gpt_neox", "gpt2", "llama", "qwen2", "opt", "bloom", "t5"]
+
+
+def captured(folder, texts_file, *, batch=4, first_position=0):
+    texts = hidden_states.read_texts(texts_file, split="heldout")
+    sample = hidden_states.choose(texts, tokens.load_tokenizer(folder), count=6, length=12, seed=0)
+    model = hidden_states.load_model(folder)
+    return model, sample, hidden_states.capture(model, sample, first_position=first_position, batch=batch)
+
+
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_last_block_then_final_norm_is_the_librarys_last_state(checkpoint, texts_file, model_type):
+    model, sample, states = captured(checkpoint(model_type), texts_file)
+    with torch.inference_mode():
+        library = model(input_ids=torch.from_numpy(sample.tokens), output_hidden_states=True)
+    last = library.last_hidden_state.numpy().reshape(-1, states.width)
+    before = torch.from_numpy(states.states[states.layers.index("block 2")])
+    assert np.allclose(states.states[-1], last, atol=1e-5)
+    with torch.inference_mode():
+        assert np.allclose(anatomy(model).final_norm(before).numpy(), last, atol=1e-5)
+    assert not np.allclose(before.numpy(), last, atol=1e-2)
+    # The library's states between: the first block's output is its second entry.
+    middle = library.hidden_states[1].numpy().reshape(-1, states.width)
+    assert np.allclose(states.states[states.layers.index("block 1")], middle, atol=1e-5)
+
+
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_layer_zero_is_the_rows_of_the_table(checkpoint, texts_file, model_type):
+    model, _, states = captured(checkpoint(model_type), texts_file)
+    table = model.get_input_embeddings().weight.detach().numpy()
+    assert np.array_equal(states.states[0], table[states.token])
+
+
+def test_the_batch_size_does_not_matter(checkpoint, texts_file):
+    one, five = (captured(checkpoint("gpt_neox"), texts_file, batch=b)[2] for b in (1, 5))
+    assert np.allclose(one.states, five.states, atol=1e-5)
+    assert np.array_equal(one.token, five.token)
+
+
+def test_positions_before_the_first_are_left_out(checkpoint, texts_file):
+    _, sample, whole = captured(checkpoint("gpt_neox"), texts_file)
+    _, _, rest = captured(checkpoint("gpt_neox"), texts_file, first_position=3)
+    kept = whole.position >= 3
+    assert np.allclose(whole.states[:, kept], rest.states, atol=1e-6)
+    assert set(rest.position) == set(range(3, 12)) and len(sample.text_ids) == 6
+
+
+def test_texts_are_chosen_by_seed_and_id_alone(texts_file, tokenizer_folder):
+    tokenizer = tokens.load_tokenizer(tokenizer_folder)
+    texts = hidden_states.read_texts(texts_file, split=None)
+    chosen = hidden_states.choose(texts, tokenizer, count=10, length=12, seed=0)
+    backwards = dict(reversed(texts.items()))
+    assert hidden_states.choose(backwards, tokenizer, count=10, length=12, seed=0).text_ids == chosen.text_ids
+    assert hidden_states.choose(texts, tokenizer, count=10, length=12, seed=1).text_ids != chosen.text_ids
+
+
+def test_too_few_long_texts_are_told_with_both_numbers(texts_file, tokenizer_folder):
+    texts = hidden_states.read_texts(texts_file, split="heldout")
+    with pytest.raises(EmbscaleError, match=r"texts have 12 tokens or more, but 1000 are wanted"):
+        hidden_states.choose(texts, tokens.load_tokenizer(tokenizer_folder), count=1000, length=12, seed=0)
+
+
+def test_a_state_that_is_not_finite_is_told_with_layer_and_text(checkpoint, texts_file):
+    model, sample, _ = captured(checkpoint("gpt_neox"), texts_file)
+    with torch.no_grad():
+        next(anatomy(model).blocks[1].parameters()).fill_(float("nan"))
+    with pytest.raises(EmbscaleError, match=r"block 2: a value is not finite in text 'text-\d+'"):
+        hidden_states.capture(model, sample, first_position=0, batch=4)
+
+
+def test_the_command_writes_what_can_be_read_and_a_damaged_file_is_told(checkpoint, texts_file, tmp_path):
+    path = tmp_path / "states.safetensors"
+    numbers = {"texts-count": 5, "tokens": 12, "first-position": 1, "batch": 2, "seed": 0}
+    flags = [part for name, value in numbers.items() for part in (f"--{name}", str(value))]
+    arguments = [str(checkpoint("gpt_neox")), "--texts", str(texts_file), "--text-split", "heldout", *flags]
+    assert execute("states", [*arguments, "-o", str(path)]) == 0
+    states = hidden_states.load(path)
+    assert states.states.shape == (4, 5 * 11, 16)
+    assert states.layers == ("embedding", "block 1", "block 2", "final norm")
+    assert states.before_norm().layers == ("embedding", "block 1", "block 2")
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(EmbscaleError, match="not a file of hidden states"):
+        hidden_states.load(path)
+
+
+def test_an_unknown_family_is_told_how_to_be_added():
+    with pytest.raises(EmbscaleError, match=r"'mamba': unknown family; .* add the names of its parts to FAMILIES"):
+        input_table_names("mamba")
+    assert all(output_table_names(model_type) for model_type in FAMILIES)
 
 
 @pytest.fixture(scope="module")
 def sample(texts_file, tokenizer_folder):
     texts = hidden_states.read_texts(texts_file, split=None)
-    return hidden_states.choose(texts, load_tokenizer(tokenizer_folder), count=10, length=LENGTH, seed=0)
+    return hidden_states.choose(texts, tokens.load_tokenizer(tokenizer_folder), count=10, length=LENGTH, seed=0)
 
 
-def capture(folder, sample, **changes):
-    model = hidden_states.load_model(folder)
-    return hidden_states.capture(model, sample, **{"first_position": 1, "batch": 4} | changes)
+def capture(folder, sample, *, first_position=1):
+    return hidden_states.capture(hidden_states.load_model(folder), sample, first_position=first_position, batch=4)
 
 
 def library_states(folder, sample):
@@ -34,11 +123,11 @@ def library_states(folder, sample):
         return torch.stack(model(torch.from_numpy(sample.tokens), output_hidden_states=True).hidden_states).numpy()
 
 
-@pytest.mark.parametrize("model_type", sorted(families.FAMILIES))
+@pytest.mark.parametrize("model_type", sorted(FAMILIES))
 def test_every_family_gives_rows_blocks_and_final_norm(checkpoint, sample, model_type):
     folder = checkpoint(model_type)
     states = capture(folder, sample, first_position=0)
-    assert states.layers == (EMBEDDING, "block 1", "block 2", FINAL_NORM)
+    assert states.layers == (hidden_states.EMBEDDING, "block 1", "block 2", hidden_states.FINAL_NORM)
     grid = states.states.reshape(4, 10, LENGTH, -1)
     library = library_states(folder, sample)
 
@@ -46,64 +135,27 @@ def test_every_family_gives_rows_blocks_and_final_norm(checkpoint, sample, model
     np.testing.assert_allclose(grid[3], library[-1], atol=1e-5)
     assert np.abs(grid[2] - library[-1]).max() > 0.01
     np.testing.assert_allclose(grid[1], library[1], atol=1e-5)
-    parts = families.anatomy(hidden_states.load_model(folder))
+    parts = anatomy(hidden_states.load_model(folder))
     with torch.inference_mode():
         np.testing.assert_allclose(parts.final_norm(torch.from_numpy(grid[2])), grid[3], atol=1e-5)
 
     # I-32: layer 0 is the stored row, without positions and without a factor, found under the name on disk.
     tensors = load_file(folder / "model.safetensors")
-    endings = families.input_table_names(model_type)
+    endings = input_table_names(model_type)
     names = [name for name in tensors for ending in endings if f".{name}".endswith(f".{ending}")]
     np.testing.assert_array_equal(states.states[0], tensors[names[0]][states.token])
 
 
 @pytest.mark.parametrize("model_type", ["gpt_neox", "t5"])
 def test_untied_output_tables_are_found_by_their_names(checkpoint, model_type):
-    (ending,) = families.output_table_names(model_type)
+    (ending,) = output_table_names(model_type)
     names = load_file(checkpoint(model_type) / "model.safetensors").keys()
     assert any(f".{name}".endswith(f".{ending}") for name in names) == (model_type == "gpt_neox")
 
 
-def test_an_unknown_family_is_named(checkpoint):
-    with pytest.raises(EmbscaleError, match=r"'perceiver'.*gpt_neox.*add .* FAMILIES"):
-        families.input_table_names("perceiver")
-
-
-def test_vectors_carry_text_position_and_token(checkpoint, sample):
-    states = capture(checkpoint("gpt_neox"), sample, first_position=3)
-    assert states.states.shape == (4, 10 * (LENGTH - 3), 16) and states.states.dtype == np.float32
-    np.testing.assert_array_equal(states.token, sample.tokens[states.text, states.position])
-    assert states.position.min() == 3 and states.position.max() == LENGTH - 1
-    whole = capture(checkpoint("gpt_neox"), sample, first_position=0)
-    np.testing.assert_array_equal(states.states, whole.states[:, whole.position >= 3])
-
-
-@pytest.mark.parametrize("model_type", ["gpt2", "gpt_neox", "llama"])
-def test_batch_size_does_not_matter_and_runs_agree(checkpoint, sample, model_type):
-    one, all_at_once = (capture(checkpoint(model_type), sample, batch=batch) for batch in (1, 10))
-    np.testing.assert_allclose(one.states, all_at_once.states, atol=1e-5)
-    again = capture(checkpoint(model_type), sample, batch=10)
-    assert again.states.tobytes() == all_at_once.states.tobytes()
-
-
-def test_the_choice_of_texts_depends_on_seed_and_ids_alone(texts_file, tokenizer_folder):
-    texts = hidden_states.read_texts(texts_file, split=None)
-    tokenizer = load_tokenizer(tokenizer_folder)
-
-    def chosen(texts, seed=0, count=10):
-        return hidden_states.choose(texts, tokenizer, count=count, length=LENGTH, seed=seed)
-
-    first = chosen(texts)
-    assert first.text_ids == chosen(dict(reversed(texts.items()))).text_ids
-    assert first.text_ids[:4] == chosen(texts, count=4).text_ids
-    assert first.text_ids != chosen(texts, seed=1).text_ids
-    # Taking an unchosen text away changes nothing.
-    assert first.text_ids == chosen({name: texts[name] for name in first.text_ids}).text_ids
-
-
 def test_short_texts_are_counted_and_too_few_texts_are_an_error(texts_file, tokenizer_folder):
     texts = hidden_states.read_texts(texts_file, split=None)
-    tokenizer = load_tokenizer(tokenizer_folder)
+    tokenizer = tokens.load_tokenizer(tokenizer_folder)
     short = sum(len(tokenizer.encode(text).ids) < LENGTH for text in texts.values())
     everything = hidden_states.choose(texts, tokenizer, count=40 - short, length=LENGTH, seed=0)
     assert short > 0 and everything.too_short <= short
@@ -126,31 +178,6 @@ def test_a_bad_row_is_named_by_its_line(tmp_path, second):
         hidden_states.read_texts(path, split=None)
 
 
-def test_states_survive_the_disk(tmp_path, checkpoint, sample):
-    states = capture(checkpoint("gpt_neox"), sample)
-    hidden_states.save(tmp_path / "a", states)
-    hidden_states.save(tmp_path / "b", states)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    loaded = hidden_states.load(tmp_path / "a")
-    assert loaded.layers == states.layers and loaded.metadata == states.metadata
-    for name in ("states", "text", "position", "token"):
-        np.testing.assert_array_equal(getattr(loaded, name), getattr(states, name))
-
-
-def test_a_broken_file_of_states_is_named(tmp_path):
-    (tmp_path / "states").write_bytes(b"short")
-    with pytest.raises(EmbscaleError, match="states: not a file of hidden states"):
-        hidden_states.load(tmp_path / "states")
-    with pytest.raises(EmbscaleError, match="absent: no such file; make it with embscale states"):
-        hidden_states.load(tmp_path / "absent")
-
-
-def test_before_norm_leaves_the_final_norm_out(checkpoint, sample):
-    states = capture(checkpoint("gpt_neox"), sample)
-    assert states.before_norm().layers == (EMBEDDING, "block 1", "block 2")
-    np.testing.assert_array_equal(states.before_norm().states, states.states[:3])
-
-
 @pytest.fixture
 def damaged(tmp_path, checkpoint):
     """A function that copies a checkpoint and lets its tensors be changed."""
@@ -166,23 +193,14 @@ def damaged(tmp_path, checkpoint):
     return make
 
 
-def test_values_that_are_not_finite_name_layer_and_text(damaged, sample):
-    def change(tensors):
-        # Only the tokens of some texts pass this row.
-        tensors["gpt_neox.embed_in.weight"][sample.tokens[2, 5]] = np.nan
-
-    with pytest.raises(EmbscaleError, match=rf"^embedding: .* text '{sample.text_ids[0]}'|text-"):
-        capture(damaged(change), sample)
-
-
 def test_a_missing_weight_is_an_error_and_not_random(damaged):
-    folder = damaged(lambda tensors: tensors.pop("gpt_neox.layers.1.mlp.dense_h_to_4h.weight"))
+    folder = damaged(lambda loaded: loaded.pop("gpt_neox.layers.1.mlp.dense_h_to_4h.weight"))
     with pytest.raises(EmbscaleError, match=r"1 weights are missing, layers\.1\.mlp\.dense_h_to_4h\.weight first"):
         hidden_states.load_model(folder)
 
 
 def test_a_truncated_checkpoint_is_named(damaged):
-    folder = damaged(lambda tensors: None)
+    folder = damaged(lambda loaded: None)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(EmbscaleError, match="damaged: not a checkpoint that transformers can load"):
@@ -194,7 +212,7 @@ def test_a_foreign_tokenizer_and_overlong_texts_are_refused(checkpoint, sample):
     foreign = dataclasses.replace(sample, tokens=sample.tokens + 300)
     with pytest.raises(EmbscaleError, match="beyond the table's 300 rows"):
         capture(folder, foreign)
-    long = Sample(("x",), np.ones((1, 65), dtype=np.int64), 0)
+    long = hidden_states.Sample(("x",), np.ones((1, 65), dtype=np.int64), 0)
     with pytest.raises(EmbscaleError, match="65 tokens asked for, but the model has 64 positions"):
         capture(folder, long)
     with pytest.raises(EmbscaleError, match="nothing is left of 12 tokens"):

@@ -23,17 +23,21 @@ def draw(rows: pd.DataFrame) -> Figure:
         line, after = of_model[~normed], of_model[normed]
         axes.fill_between(line["layer_index"], line["min"], line["max"], color=colour, alpha=0.12, linewidth=0)
         axes.plot(line["layer_index"], line["mean"], color=colour, marker="o")
-        x = after["layer_index"] + 0.5
-        axes.errorbar(
-            x, after["mean"], (after["mean"] - after["min"], after["max"] - after["mean"]), color=colour, marker="D"
-        )
-        labels.append((float(x.iloc[0]), float(after["mean"].iloc[0]), f"width {width}", colour))
+        end = line.iloc[-1]
+        x = float(end["layer_index"])
+        if not after.empty:  # some models have no final norm
+            end = after.iloc[0]
+            x = float(end["layer_index"]) + 0.5
+            spread = [[end["mean"] - end["min"]], [end["max"] - end["mean"]]]
+            axes.errorbar([x], [end["mean"]], spread, color=colour, marker="D")
+        labels.append((x, float(end["mean"]), f"width {width}", colour))
     layers = rows.drop_duplicates("layer_index").sort_values("layer_index")
     places = layers["layer_index"] + 0.5 * layers["after_final_norm"].astype(bool)
     axes.set_yscale("log")
     axes.set_xticks(places, layers["layer"].str.replace("final norm", "after the\nfinal norm").tolist())
     axes.set_xlim(-0.3, float(places.max()) + 1.1)
-    axes.axvline(float(places.max()) - 0.75, color=theme.FAINT, linewidth=6, zorder=0)
+    if layers["after_final_norm"].any():
+        axes.axvline(float(places.max()) - 0.75, color=theme.FAINT, linewidth=6, zorder=0)
     axes.set_ylabel("length of the vector")
     theme.end_labels(axes, labels)
     return figure
