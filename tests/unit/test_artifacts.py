@@ -118,6 +118,8 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(command, checkpoint, texts_f
     arguments = [command, str(checkpoint("gpt_neox")), *extra, "-o", str(tmp_path / "out" / "made.safetensors")]
     code = (
         "import resource, sys\n"
+        # The limit cuts any file: bytecode written now would be a broken module for every later process.
+        "sys.dont_write_bytecode = True\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n"
         "from embscale.__main__ import main\n"
         f"sys.exit(main({arguments!r}))\n"
