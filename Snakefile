@@ -4,10 +4,10 @@ import shlex
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "lib"))
+sys.path[:0] = [str(Path(workflow.basedir) / folder) for folder in ("src", "workflow/lib")]
 
+from embscale.parameters import ParameterError, check
 from guards import RunLock, drop_conda_if_missing, failures, use_this_checkout
-from parameters import ParameterError, check
 from sources import command_sources
 
 
