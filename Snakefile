@@ -1,12 +1,17 @@
 """The study: suites -> checkpoints -> tables -> scores, texts -> hidden states -> probes, both -> report."""
 
+import re
 import shlex
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(workflow.basedir) / folder) for folder in ("src", "workflow/lib")]
+sys.path[:0] = [
+    str(Path(workflow.basedir) / folder) for folder in ("src", "workflow/lib")
+]
 
+from embscale.errors import EmbscaleError
 from embscale.parameters import ParameterError, check
+from embscale.suites import check_pinned, has_token, plan_study
 from guards import RunLock, drop_conda_if_missing, failures, use_this_checkout
 from sources import command_sources
 
@@ -38,6 +43,12 @@ pathvars:
 
 onstart:
     RunLock().acquire_or_stop()
+    for planned in PLAN:
+        if not planned.available:
+            print(
+                f"left out: {planned.checkpoint.model}: {planned.reason}",
+                file=sys.stderr,
+            )
 
 
 onerror:
@@ -45,6 +56,7 @@ onerror:
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/hub.smk"
 include: "workflow/rules/corpus.smk"
 include: "workflow/rules/ladder.smk"
 include: "workflow/rules/scores.smk"
@@ -63,12 +75,12 @@ rule all:
 
 rule chapter_texts:
     input:
-        rules.tokenize.output,
+        expand(rules.tokenize.output, task=TASKS, tokenizer=config["tokenizer"]["name"]),
 
 
 rule chapter_ladder:
     input:
-        expand(rules.extract.output, model=LADDER, step=config["ladder"]["checkpoints"]),
+        expand(rules.extract.output, model=LADDER, checkpoint=LADDER_CHECKPOINTS),
 
 
 rule chapter_scores:
@@ -78,5 +90,5 @@ rule chapter_scores:
 
 rule chapter_layers:
     input:
-        expand(rules.probe.output, model=LADDER),
-        expand(rules.geometry.output, model=LADDER),
+        expand(rules.probe.output, model=LAYER_MODELS),
+        expand(rules.geometry.output, model=LAYER_MODELS),

@@ -4,13 +4,18 @@ import functools
 import json
 import os
 import socket
-
-# Before numpy, torch and transformers are imported, which read these once.
-os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+import tempfile
 
 import pytest
 
+from hub.server import Hub
+
+# Before the client, numpy, torch and transformers are imported, which read these once: the only hub is ours.
+HUB = Hub()
+for name in [name for name in os.environ if name.startswith(("HF_", "HUGGING_FACE", "TRANSFORMERS_"))]:
+    del os.environ[name]
+os.environ |= {"HF_ENDPOINT": HUB.endpoint, "HF_HOME": tempfile.mkdtemp(), "DISABLE_SAFETENSORS_CONVERSION": "1"}
+os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 VOCABULARY = 300
@@ -40,7 +45,14 @@ NAMES = {
     "bloom": {"n_layer": 2, "n_head": 2},
     "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64},
     "t5": {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2},
+    "gemma3": {
+        "text_config": SIZES,
+        "vision_config": SIZES | {"image_size": 16, "patch_size": 8},
+        "mm_tokens_per_image": 4,
+    },
 }
+# BERT's own head comes with the pooler that a loaded model is made to have.
+HEADS = {"t5": "AutoModelForSeq2SeqLM", "bert": "AutoModelForPreTraining"}
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -56,6 +68,22 @@ def closed_network():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", guarded)
         yield
+
+
+@pytest.fixture(scope="session")
+def serving():
+    """The hub, for as long as the tests run."""
+    with HUB as hub:
+        yield hub
+
+
+@pytest.fixture
+def hub(serving):
+    """The hub without faults, brakes or memory of earlier requests; what it holds is shared by all tests."""
+    serving.faults.clear()
+    serving.throttle(None)
+    serving.requests.clear()
+    return serving
 
 
 @pytest.fixture(scope="session")
@@ -90,12 +118,11 @@ def checkpoint(tmp_path_factory, tokenizer_folder):
         torch.set_num_threads(2)
         torch.manual_seed(0)
         config = transformers.AutoConfig.for_model(model_type, **SIZES | NAMES.get(model_type, {}))
-        auto = transformers.AutoModelForSeq2SeqLM if model_type == "t5" else transformers.AutoModelForCausalLM
-        model = auto.from_config(config)
+        model = getattr(transformers, HEADS.get(model_type, "AutoModelForCausalLM")).from_config(config)
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 # Norms start as ones, which would hide that a norm was left out or applied twice.
-                if (weight.ndim == 1 and "norm" in name) or ".ln_" in name:
+                if (weight.ndim == 1 and "norm" in name.lower()) or ".ln_" in name:
                     weight.add_(torch.rand_like(weight))
         folder = tmp_path_factory.mktemp(model_type)
         model.save_pretrained(folder)

@@ -80,6 +80,7 @@ def recorded(
     params: Mapping[str, Any],
     inputs: list[Path],
     outputs: list[Path],
+    facts: Mapping[str, Any] | None = None,
 ) -> Iterator[list[Path]]:
     """Hand out temporary paths for `outputs`; on success rename them and write the job's note.
 
@@ -88,6 +89,7 @@ def recorded(
         params: every value, paths aside, that the result depends on.
         inputs: files read; their digests go into the note.
         outputs: files made, the main one first; its name plus ``.note.json`` is the note.
+        facts: what the job learns on the way and its note shall tell; filled until the job ends.
 
     Yields:
         One path per output, with the same suffix, in a fresh folder beside the first output.
@@ -111,6 +113,7 @@ def recorded(
             "params": dict(params),
             "inputs": digests,
             "outputs": {p.as_posix(): file_sha256(t) for t, p in zip(temporary, outputs, strict=True)},
+            "facts": dict(facts or {}),
             "embscale": embscale.__version__,
             "sources": source_digests(),
             "libraries": library_versions(),

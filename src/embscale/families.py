@@ -1,14 +1,16 @@
-"""Where each family of language models keeps its parts: input table, blocks, final norm.
+"""Where each family of language models keeps its parts, and what it does to a row before block 1.
 
 The one place that knows names of modules and of tensors.  To add a family, add its ``model_type``
 (the word in ``config.json``) to `FAMILIES`; the tests then build a tiny model of it and check it.
+Names in checkpoints are endings: a tensor matches one if its name is the ending, or ends with a dot
+and the ending.  Of several endings the best comes first.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from embscale.errors import EmbscaleError
@@ -19,32 +21,116 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Positions:
+    """Learned vectors, one for each place in a text, that are added to the rows.
+
+    Attributes:
+        table: endings of the tensor's name; its shape is ``[offset + places, width]``.
+        offset: rows that come before that of the first token.
+    """
+
+    table: tuple[str, ...]
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A LayerNorm over each row.
+
+    Attributes:
+        weight: endings of the tensor's name; its shape is ``[width]``.
+        bias: the same.
+        epsilon_key: where ``config.json`` keeps what is added to the variance.
+        epsilon: its value where ``config.json`` does not say.
+    """
+
+    weight: tuple[str, ...]
+    bias: tuple[str, ...]
+    epsilon_key: str
+    epsilon: float
+
+
+@dataclass(frozen=True)
 class Family:
     """Names of a family's parts; modules as dotted paths below the model without its output head.
+
+    The last five attributes say what happens to a row of the input table before block 1, in the order
+    in which it happens; `embscale.effective` does the same.
 
     Attributes:
         embedding: the input table's module.
         blocks: the list of blocks.
-        final_norm: the norm after the last block.
-        input_tables: endings of the tensor names that the input table has in checkpoints, best first.
-        output_tables: the same for the output table; a tied checkpoint has none of them.
+        final_norm: the norm after the last block; None where each block ends with its own.
+        input_tables: endings of the names that the input table has in checkpoints.
+        output_tables: the same for the output table; a tied checkpoint holds none, or the input table again.
         model_class: class of `transformers` that loads the part with the blocks.
+        projection: endings of the name of the matrix ``[width, dims]`` that widens the rows of those
+            checkpoints whose table is narrower than the blocks.
+        root_scale: rows are multiplied by the square root of their length.
+        token_types: endings of the name of a table whose first row is added to every row: a text by itself
+            is all of the first type.
+        positions: learned positions.  Rotary, relative and ALiBi positions work inside the blocks.
+        norm: the norm before block 1.
     """
 
     embedding: str
     blocks: str
-    final_norm: str
+    final_norm: str | None
     input_tables: tuple[str, ...]
     output_tables: tuple[str, ...] = ("lm_head.weight",)
     model_class: str = "AutoModel"
+    projection: tuple[str, ...] = ()
+    root_scale: bool = False
+    token_types: tuple[str, ...] = ()
+    positions: Positions | None = None
+    norm: Norm | None = None
 
 
+# In memory the library calls the output table lm_head, but reads and writes it under this name.
 GPT_NEOX = Family("embed_in", "layers", "final_layer_norm", ("embed_in.weight",), ("embed_out.weight",))
-GPT2 = Family("wte", "h", "ln_f", ("wte.weight",))
+GPT2 = Family("wte", "h", "ln_f", ("wte.weight",), positions=Positions(("wpe.weight",)))
 LLAMA = Family("embed_tokens", "layers", "norm", ("embed_tokens.weight",))
-OPT = Family("decoder.embed_tokens", "decoder.layers", "decoder.final_layer_norm", ("decoder.embed_tokens.weight",))
-BLOOM = Family("word_embeddings", "h", "ln_f", ("word_embeddings.weight",))
+GEMMA = replace(LLAMA, root_scale=True)
+# Gemma 3 from 4b on: the language model is one part among others.
+GEMMA3 = replace(
+    GEMMA,
+    embedding="language_model.embed_tokens",
+    blocks="language_model.layers",
+    final_norm="language_model.norm",
+)
+OPT = Family(
+    "decoder.embed_tokens",
+    "decoder.layers",
+    "decoder.final_layer_norm",
+    ("decoder.embed_tokens.weight",),
+    projection=("decoder.project_in.weight",),
+    positions=Positions(("decoder.embed_positions.weight",), offset=2),
+)
+BLOOM = Family(
+    "word_embeddings",
+    "h",
+    "ln_f",
+    ("word_embeddings.weight",),
+    norm=Norm(("word_embeddings_layernorm.weight",), ("word_embeddings_layernorm.bias",), "layer_norm_epsilon", 1e-5),
+)
+# The oldest checkpoints call the parts of a LayerNorm gamma and beta.
+BERT = Family(
+    "embeddings.word_embeddings",
+    "encoder.layer",
+    None,
+    ("word_embeddings.weight",),
+    ("cls.predictions.decoder.weight",),
+    token_types=("token_type_embeddings.weight",),
+    positions=Positions(("position_embeddings.weight",)),
+    norm=Norm(
+        ("embeddings.LayerNorm.weight", "embeddings.LayerNorm.gamma"),
+        ("embeddings.LayerNorm.bias", "embeddings.LayerNorm.beta"),
+        "layer_norm_eps",
+        1e-12,
+    ),
+)
 # Only the encoder is studied.  A converted file keeps one of the three names of its shared table.
+# Where the table serves as the output table too, T5 divides by the root of the width: there alone, not here.
 T5 = Family(
     "encoder.embed_tokens",
     "encoder.block",
@@ -54,10 +140,12 @@ T5 = Family(
 )
 
 FAMILIES = {
+    "bert": BERT,
     "bloom": BLOOM,
-    "gemma": LLAMA,
-    "gemma2": LLAMA,
-    "gemma3_text": LLAMA,
+    "gemma": GEMMA,
+    "gemma2": GEMMA,
+    "gemma3": GEMMA3,
+    "gemma3_text": GEMMA,
     "gpt2": GPT2,
     "gpt_neox": GPT_NEOX,
     "llama": LLAMA,
@@ -77,7 +165,7 @@ class Anatomy:
     Attributes:
         embedding: the input table, ``embedding.weight`` being ``[rows, dims]`` as stored.
         blocks: the blocks in the order in which they run.
-        final_norm: the norm after the last block; None where a checkpoint has none (opt-350m).
+        final_norm: the norm after the last block; None where there is none (BERT, opt-350m).
     """
 
     embedding: torch.nn.Embedding
@@ -106,20 +194,16 @@ def anatomy(model: PreTrainedModel) -> Anatomy:
         EmbscaleError: the model's family is not known.
     """
     names = family(model.config.model_type)
-    part = {
-        name: operator.attrgetter(name)(model.base_model) for name in (names.embedding, names.blocks, names.final_norm)
-    }
-    return Anatomy(part[names.embedding], list(part[names.blocks]), part[names.final_norm])
+    embedding, blocks = operator.attrgetter(names.embedding, names.blocks)(model.base_model)
+    final_norm = operator.attrgetter(names.final_norm)(model.base_model) if names.final_norm else None
+    return Anatomy(embedding, list(blocks), final_norm)
 
 
 def input_table_names(model_type: str) -> tuple[str, ...]:
-    """Endings of the input table's tensor name in a checkpoint, best first.
-
-    A tensor matches an ending if its name is the ending, or ends with a dot and the ending.
-    """
+    """Endings of the input table's name in a checkpoint, best first."""
     return family(model_type).input_tables
 
 
 def output_table_names(model_type: str) -> tuple[str, ...]:
-    """Endings of the output table's tensor name, to be matched likewise; tied checkpoints hold none."""
+    """Endings of the output table's name; a tied checkpoint holds none, or the input table again."""
     return family(model_type).output_tables

@@ -124,16 +124,18 @@ def choose(texts: Mapping[str, str], tokenizer: Tokenizer, *, count: int, length
 
 
 def checkpoint_files(folder: Path) -> list[Path]:
-    """The files of a checkpoint that decide its hidden states, tokenizer included.
+    """The files of a checkpoint that decide its hidden states: safetensors if there are any, else PyTorch's.
 
     Raises:
         EmbscaleError: there are no weights.
     """
-    weights = sorted(folder.glob("*.safetensors"))
-    if not weights:
-        raise EmbscaleError(f"{folder}: no *.safetensors; expected a checkpoint folder in the Hugging Face layout")
-    index = folder / "model.safetensors.index.json"
-    return [folder / "config.json", folder / "tokenizer.json", *weights, *([index] if index.is_file() else [])]
+    for weights, index in (
+        ("*.safetensors", "model.safetensors.index.json"),
+        ("*.bin", "pytorch_model.bin.index.json"),
+    ):
+        if found := sorted(folder.glob(weights)):
+            return [folder / "config.json", *found, *([folder / index] if (folder / index).is_file() else [])]
+    raise EmbscaleError(f"{folder}: no *.safetensors or *.bin; expected a checkpoint in the Hugging Face layout")
 
 
 def load_model(folder: Path) -> PreTrainedModel:
@@ -154,7 +156,8 @@ def load_model(folder: Path) -> PreTrainedModel:
             config=config,
             dtype=torch.float32,
             local_files_only=True,
-            use_safetensors=True,
+            use_safetensors=checkpoint_files(folder)[1].suffix == ".safetensors",
+            weights_only=True,  # nothing in a pickle is executed
             output_loading_info=True,
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:

@@ -129,6 +129,18 @@ def ladder_table(losses: Mapping[int, pd.DataFrame], table_rows: int) -> str:
     return markdown_table(lines)
 
 
+def suites_table(inventory: pd.DataFrame) -> str:
+    """Markdown rows of the published checkpoints: which took part, and why the others did not."""
+    if inventory.empty:
+        return "None.\n"
+    lines = [["suite", "checkpoint", "commit", "table", "licence", "status"]]
+    for row in inventory.itertuples(index=False):
+        commit = f"`{row.commit[:12]}`" if isinstance(row.commit, str) else "not pinned"
+        name = row.model if row.checkpoint == "main" else f"{row.model}, {row.checkpoint}"
+        lines.append([row.suite, name, commit, f"{row.rows:,} × {row.dims:,}", row.licence, row.reason])
+    return markdown_table(lines)
+
+
 def provenance_table(notes: Mapping[str, Mapping[str, Any]]) -> str:
     """Markdown rows that say for each figure which command made it from which bytes."""
     lines = [["artifact", "command", "made from (SHA-256)"]]

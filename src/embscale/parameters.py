@@ -10,7 +10,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,38 @@ LIMITS = {
 
 class ParameterError(ValueError):
     """The parameters do not fit the schema; the message has one line per problem."""
+
+
+def read(base: Path, overlays: Sequence[Path]) -> dict[str, Any]:
+    """The parameters of a study as Snakemake merges them: groups key by key, everything else replaced.
+
+    Args:
+        base: ``params.yaml``.
+        overlays: what lies over it, the last on top.
+
+    Raises:
+        ParameterError: a file is missing or no group of keys.
+    """
+    merged: dict[str, Any] = {}
+    for path in [base, *overlays]:
+        try:
+            given = yaml.safe_load(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise ParameterError(f"{path}: no such file") from None
+        except yaml.YAMLError as error:
+            raise ParameterError(f"{path}: not YAML ({str(error).splitlines()[0]})") from error
+        if not isinstance(given, dict):
+            raise ParameterError(f"{path}: expected a group of keys, found {_typed(given)}")
+        _merge(merged, given)
+    return merged
+
+
+def _merge(target: dict[str, Any], given: dict[str, Any]) -> None:
+    for key, value in given.items():
+        if isinstance(value, dict) and isinstance(target.get(key), dict):
+            _merge(target[key], value)
+        else:
+            target[key] = value
 
 
 def check(config: dict[str, Any], schema_path: Path, *, source: str = "params.yaml") -> None:

@@ -25,6 +25,7 @@ KEYS = [
     "task",
     "metric",
     "table_sha256",
+    "tokenizer_sha256",
     "data_sha256",
 ]
 # A key that does not apply (the seed of a trained table) while scores are grouped; empty in what is written.

@@ -6,6 +6,9 @@ A table is a matrix ``[rows, dims]`` whose row i is the vector of token i (Corey
 from __future__ import annotations
 
 import hashlib
+import json
+import math
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +22,63 @@ from embscale.errors import EmbscaleError
 TENSOR = "table"
 
 
+# How each dtype that a checkpoint may store a table in is read.  numpy has no bfloat16: its bits are taken as integers.
+STORED = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+# Rows that are looked at together where a whole table may not fit into memory.
+BLOCK_ROWS = 1024
+
+
+def header(dtype: str, shape: tuple[int, ...], metadata: dict[str, str]) -> bytes:
+    """The beginning of a safetensors file that holds one table and nothing else.
+
+    Args:
+        dtype: the format's word for it, such as ``BF16``.
+        shape: ``(rows, dims)``.
+        metadata: what is kept beside the table.
+    """
+    size = math.prod(shape) * np.dtype(STORED[dtype]).itemsize
+    entries = {
+        "__metadata__": metadata,
+        TENSOR: {"dtype": dtype, "shape": list(shape), "data_offsets": [0, size]},
+    }
+    text = json.dumps(entries, sort_keys=True).encode()
+    text += b" " * (-len(text) % 8)  # the format wants the data aligned
+    return len(text).to_bytes(8, "little") + text
+
+
 def save(path: Path, table: np.ndarray, metadata: dict[str, str]) -> None:
     """Write a table as the only tensor of a safetensors file."""
     save_file({TENSOR: np.ascontiguousarray(table)}, path, metadata)
+
+
+def to_float32(stored: np.ndarray, dtype: str) -> np.ndarray:
+    """Values as float32, the bits of a bfloat16 being the upper half of a float32's."""
+    if dtype == "BF16":
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+    return stored.astype(np.float32, copy=False)
+
+
+def memory_map(path: Path) -> tuple[np.ndarray, str]:
+    """A table ``[rows, dims]`` as it is stored, read only where it is touched, and the format's word for its dtype.
+
+    Raises:
+        EmbscaleError: the file is missing, truncated or holds no table.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            entry = file.get_slice(TENSOR)
+            dtype, shape = entry.get_dtype(), tuple(entry.get_shape())
+            alone = len(file.keys()) == 1
+    except FileNotFoundError:
+        raise EmbscaleError(f"{path}: no such file; make it with embscale extract") from None
+    except SafetensorError as error:
+        raise EmbscaleError(f"{path}: not a table ({error}); remove it and make it again") from error
+    if dtype not in STORED or len(shape) != 2 or not alone or 0 in shape:
+        raise EmbscaleError(f"{path}: expected a matrix of floating-point numbers alone, found {dtype} {shape}")
+    # The format leaves no gap: the only tensor ends where the file ends.
+    offset = path.stat().st_size - math.prod(shape) * np.dtype(STORED[dtype]).itemsize
+    return np.memmap(path, STORED[dtype], mode="r", offset=offset, shape=shape), dtype
 
 
 def load(path: Path) -> np.ndarray:
@@ -30,16 +87,55 @@ def load(path: Path) -> np.ndarray:
     Raises:
         EmbscaleError: the file is missing, truncated or holds no table, or a value is not finite.
     """
-    try:
-        with safe_open(path, framework="numpy") as file:
-            table = file.get_tensor(TENSOR)
-    except FileNotFoundError:
-        raise EmbscaleError(f"{path}: no such file; make it with embscale extract") from None
-    except SafetensorError as error:
-        raise EmbscaleError(f"{path}: not a table ({error}); remove it and make it again") from error
-    if table.ndim != 2 or not np.isfinite(table).all():
-        raise EmbscaleError(f"{path}: expected a matrix of finite numbers, found the shape {table.shape}")
-    return table.astype(np.float32, copy=False)
+    stored, dtype = memory_map(path)
+    table = to_float32(np.array(stored), dtype)
+    if not np.isfinite(table).all():
+        raise EmbscaleError(f"{path}: holds values that are not finite numbers, in the shape {table.shape}")
+    return table
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a look at every value of a table shows.
+
+    Attributes:
+        sha256: digest of the values' bytes as they are stored.
+        rows: number of rows.
+        rows_not_finite: rows with a value that is infinite or not a number.
+        rows_zero: rows of zeros alone.
+    """
+
+    sha256: str
+    rows: int
+    rows_not_finite: int
+    rows_zero: int
+
+    @property
+    def complaints(self) -> list[str]:
+        """In words; empty for a healthy table.  A few rows of zeros are usual: padding, tokens never seen."""
+        found = []
+        if self.rows_not_finite:
+            found.append(f"{self.rows_not_finite} of {self.rows} rows hold values that are not finite numbers")
+        if self.rows_zero == self.rows:
+            found.append("every value is zero")
+        return found
+
+
+def inspect(path: Path) -> Inspection:
+    """Look at every value of a table once, a block of rows at a time: memory does not grow with the table."""
+    stored, dtype = memory_map(path)
+    rows, dims = stored.shape
+    digest, rows_not_finite, rows_zero = hashlib.sha256(), 0, 0
+    with path.open("rb") as file:
+        # Reading instead of touching the map keeps the pages out of this process.
+        file.seek(-stored.nbytes, os.SEEK_END)
+        for start in range(0, rows, BLOCK_ROWS):
+            raw = np.fromfile(file, STORED[dtype], min(BLOCK_ROWS, rows - start) * dims)
+            digest.update(raw.data)
+            block = to_float32(raw, dtype).reshape(-1, dims)
+            rows_not_finite += int((~np.isfinite(block)).any(axis=1).sum())
+            rows_zero += int((~block.any(axis=1)).sum())
+    return Inspection(digest.hexdigest(), rows, rows_not_finite, rows_zero)
 
 
 def sha256(table: np.ndarray) -> str:

@@ -90,7 +90,7 @@ FIGURES = {
 def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
     rows, words = FIGURES[name]
     rows().to_csv(tmp_path / "rows.csv", index=False)
-    metric = ["--metric", "ndcg_at_10"] if rows is score_rows else []
+    metric = ["--where", "metric=ndcg_at_10"] if rows is score_rows else []
     for run in ("a", "b"):
         files = ["--svg", str(tmp_path / f"{run}.svg"), "--partial", str(tmp_path / f"{run}.md")]
         assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *metric, *files, "--image", "f.svg"]) == 0

@@ -166,6 +166,21 @@ def test_the_line_names_the_file_that_was_read(tmp_path):
         parameters.check({"b": 1}, schema_path, source="studies/a.yaml")
 
 
+def test_overlays_are_merged_as_snakemake_merges_them(tmp_path):
+    files = [tmp_path / name for name in ("params.yaml", "a.yaml", "b.yaml")]
+    texts = ["{g: {x: 1, l: [1, 2]}, y: 1}", "{g: {l: [3]}}", "{g: {x: 4}, z: {w: 1}}"]
+    for path, text in zip(files, texts, strict=True):
+        path.write_text(text)
+    from snakemake.utils import update_config
+
+    expected = {}
+    for text in texts:
+        update_config(expected, yaml.safe_load(text))
+    assert parameters.read(files[0], files[1:]) == expected == {"g": {"x": 4, "l": [3]}, "y": 1, "z": {"w": 1}}
+    with pytest.raises(parameters.ParameterError, match=r"none\.yaml: no such file"):
+        parameters.read(files[0], [tmp_path / "none.yaml"])
+
+
 def test_nothing_heavier_than_jsonschema_is_imported():
     # -S would hide jsonschema too; what counts is what this import adds to a bare interpreter.
     script = "import sys; import embscale.parameters; print(*{name.partition('.')[0] for name in sys.modules})"

@@ -155,7 +155,7 @@ def test_the_snakefile_needs_no_heavy_import(checkout):
         "import sys\n"
         "class Refuse:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name.partition('.')[0] in ('torch', 'mteb', 'transformers', 'embscale'):\n"
+        "        if name.partition('.')[0] in ('torch', 'mteb', 'transformers', 'safetensors', 'huggingface_hub'):\n"
         "            raise ImportError(name)\n"
         "sys.meta_path.insert(0, Refuse())\n"
         "from snakemake.cli import main\n"

@@ -1,7 +1,7 @@
 """Chapter 1: texts.
 
-Docstrings of installed packages become a retrieval task in the BEIR format; a tokenizer is trained
-on them, and every text is tokenised once for all that follows.
+Docstrings of installed packages become a retrieval task in the BEIR format, and a tokenizer is trained
+on them.  The texts of every task are tokenised once with each tokenizer, for all that follows.
 """
 
 
@@ -62,25 +62,23 @@ rule tokenizer:
 
 
 rule tokenize:
-    """Turn every document and query into token ids, once."""
+    """Turn every document and query of a task into the token ids of a tokenizer, once."""
     input:
         code=command_sources("tokenize"),
-        corpus=rules.harvest.output.corpus,
-        queries=rules.harvest.output.queries,
-        qrels=rules.harvest.output.qrels,
-        tokenizer=rules.tokenizer.output.tokenizer,
+        task=lambda wildcards: task_files(wildcards.task),
+        tokenizer=lambda wildcards: tokenizer_file(wildcards.tokenizer),
     output:
-        tokens="<results>/tokens.safetensors",
-        note="<results>/tokens.safetensors.note.json",
+        tokens="<results>/tokens/{task}/{tokenizer}.safetensors",
+        note="<results>/tokens/{task}/{tokenizer}.safetensors.note.json",
     log:
-        "<logs>/tokenize.log",
+        "<logs>/tokenize/{task}-{tokenizer}.log",
     benchmark:
-        "<benchmarks>/tokenize.tsv"
+        "<benchmarks>/tokenize/{task}-{tokenizer}.tsv"
     conda:
         "../envs/embscale.yaml"
     params:
-        task=subpath(input.corpus, parent=True),
-        folder=subpath(input.tokenizer, parent=True),
+        task=lambda wildcards: task_files(wildcards.task)[0].parent,
+        folder=lambda wildcards: tokenizer_file(wildcards.tokenizer).parent,
         max_length=config["tokenizer"]["max_length"],
         special_tokens=config["tokenizer"]["special_tokens"],
     shell:

@@ -10,7 +10,11 @@ rule train:
     input:
         code=command_sources("train"),
         corpus=rules.harvest.output.corpus,
-        tokens=rules.tokenize.output.tokens,
+        tokens=expand(
+            rules.tokenize.output.tokens,
+            task=config["corpus"]["task"],
+            tokenizer=config["tokenizer"]["name"],
+        ),
         tokenizer=rules.tokenizer.output.tokenizer,
         tokenizer_config=rules.tokenizer.output.config,
     output:
@@ -74,15 +78,15 @@ rule extract:
     """Take the input embedding table out of a checkpoint."""
     input:
         code=command_sources("extract"),
-        config="<results>/checkpoints/{model}/step{step}/config.json",
-        weights="<results>/checkpoints/{model}/step{step}/model.safetensors",
+        config="<results>/checkpoints/{model}/{checkpoint}/config.json",
+        weights="<results>/checkpoints/{model}/{checkpoint}/model.safetensors",
     output:
-        table="<results>/tables/{model}/step{step}.safetensors",
-        note="<results>/tables/{model}/step{step}.safetensors.note.json",
+        table="<results>/tables/{model}/{checkpoint}.safetensors",
+        note="<results>/tables/{model}/{checkpoint}.safetensors.note.json",
     log:
-        "<logs>/extract/{model}-step{step}.log",
+        "<logs>/extract/{model}-{checkpoint}.log",
     benchmark:
-        "<benchmarks>/extract/{model}-step{step}.tsv"
+        "<benchmarks>/extract/{model}-{checkpoint}.tsv"
     conda:
         "../envs/embscale.yaml"
     params:

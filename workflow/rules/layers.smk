@@ -1,24 +1,26 @@
 """Chapter 4: layers.
 
-Held-out texts run through each trained model; a linear classifier says which layer a hidden state
+Texts run through each model; a linear classifier says which layer a hidden state
 comes from; norms and principal components show why.
 """
 
+TEXTS = config["layers"]["texts"]
+HELDOUT = TEXTS == "heldout"
+
 
 rule states:
-    """Store the hidden states of held-out texts at every layer."""
+    """Store the hidden states of texts at every layer."""
     input:
         code=command_sources("states"),
-        texts=rules.harvest.output.corpus,
-        config=f"<results>/checkpoints/{{model}}/step{FINAL_STEP}/config.json",
-        checkpoint=[
-            f"<results>/checkpoints/{{model}}/step{FINAL_STEP}/{file}"
-            for file in [
-                "model.safetensors",
-                "tokenizer.json",
-                "tokenizer_config.json",
-            ]
-        ],
+        texts=(
+            task_files(config["corpus"]["task"])[0]
+            if HELDOUT
+            else HUB / "texts" / f"{TEXTS}.jsonl.gz"
+        ),
+        tokenizer=lambda wildcards: tokenizer_file(TOKENIZERS[wildcards.model]),
+        checkpoint=lambda wildcards: checkpoint_files(
+            wildcards.model, CHECKPOINTS[wildcards.model][-1]
+        ),
     output:
         states="<results>/states/{model}.safetensors",
         note="<results>/states/{model}.safetensors.note.json",
@@ -30,7 +32,9 @@ rule states:
         "../envs/embscale.yaml"
     threads: 1
     params:
-        checkpoint=subpath(input.config, parent=True),
+        checkpoint=lambda wildcards, input: Path(input.checkpoint[0]).parent,
+        tokenizer=subpath(input.tokenizer, parent=True),
+        text_split="--text-split heldout" if HELDOUT else "",
         texts_count=config["layers"]["texts_count"],
         tokens=config["layers"]["tokens"],
         first_position=config["layers"]["first_position"],
@@ -38,8 +42,8 @@ rule states:
         seed=config["layers"]["texts_seed"],
     shell:
         "python -m embscale states {params.checkpoint:q}"
-        " --texts {input.texts:q}"
-        " --text-split heldout"
+        " --tokenizer {params.tokenizer:q}"
+        " --texts {input.texts:q} {params.text_split}"
         " --texts-count {params.texts_count}"
         " --tokens {params.tokens}"
         " --first-position {params.first_position}"
@@ -71,8 +75,8 @@ rule probe:
         inverse_regularisation=config["layers"]["inverse_regularisation"],
         resamples=config["layers"]["bootstrap_resamples"],
         bootstrap_seed=config["layers"]["bootstrap_seed"],
-        step=FINAL_STEP,
-        suite="ladder",
+        step=lambda wildcards: step_of(CHECKPOINTS[wildcards.model][-1]),
+        suite=lambda wildcards: SUITES[wildcards.model],
     shell:
         "python -m embscale probe {input.states:q}"
         " --split {params.split}"
@@ -107,8 +111,8 @@ rule geometry:
     params:
         points=config["layers"]["points"],
         seed=config["layers"]["points_seed"],
-        step=FINAL_STEP,
-        suite="ladder",
+        step=lambda wildcards: step_of(CHECKPOINTS[wildcards.model][-1]),
+        suite=lambda wildcards: SUITES[wildcards.model],
     shell:
         "python -m embscale geometry {input.states:q}"
         " --points {params.points}"

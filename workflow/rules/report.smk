@@ -9,11 +9,24 @@ FIGURE_ROWS = {
     "scaling": [rules.gather.output.csv],
     "random_baseline": [rules.gather.output.csv],
     "training": [rules.gather.output.csv],
-    "layer_accuracy": expand(rules.probe.output.rows, model=LADDER),
-    "layer_pca": expand(rules.geometry.output.pca, model=LADDER),
-    "layer_norms": expand(rules.geometry.output.norms, model=LADDER),
+    "suites": [rules.gather.output.csv],
+    "layer_accuracy": expand(rules.probe.output.rows, model=LAYER_MODELS),
+    "layer_pca": expand(rules.geometry.output.pca, model=LAYER_MODELS),
+    "layer_norms": expand(rules.geometry.output.norms, model=LAYER_MODELS),
 }
-SCORE_FIGURES = ["scaling", "random_baseline", "training"]
+# Which of them: the first three show the ladder, on the texts that it was trained on.
+ALL_SCORES = [f"metric={config['scores']['primary_metric']}"]
+LADDER_SCORES = [
+    *ALL_SCORES,
+    f"task={config['corpus']['task']}",
+    f"tokenizer={config['tokenizer']['name']}",
+]
+FIGURE_FILTERS = {
+    "scaling": LADDER_SCORES,
+    "random_baseline": LADDER_SCORES,
+    "training": LADDER_SCORES,
+    "suites": ALL_SCORES,
+}
 
 
 rule draw:
@@ -34,14 +47,12 @@ rule draw:
     conda:
         "../envs/embscale.yaml"
     params:
-        metric=lambda wildcards: (
-            flags("--metric", [config["scores"]["primary_metric"]])
-            if wildcards.figure in SCORE_FIGURES
-            else ""
+        where=lambda wildcards: flags(
+            "--where", FIGURE_FILTERS.get(wildcards.figure, [])
         ),
     shell:
         "python -m embscale draw {wildcards.figure}"
-        " --rows {input.rows:q} {params.metric}"
+        " --rows {input.rows:q} {params.where}"
         " --svg {output.svg:q}"
         " --partial {output.partial:q}"
         " --image figures/{wildcards.figure}.svg 2> {log:q}"
@@ -54,7 +65,8 @@ rule numbers:
         corpus=rules.harvest.output.corpus,
         qrels=rules.harvest.output.qrels,
         scores=rules.gather.output.csv,
-        probes=expand(rules.probe.output.rows, model=LADDER),
+        inventory=rules.inventory.output.csv,
+        probes=expand(rules.probe.output.rows, model=LAYER_MODELS),
         losses=expand(rules.train.output.losses, width=config["ladder"]["widths"]),
         losses_notes=expand(rules.train.output.note, width=config["ladder"]["widths"]),
         figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
@@ -65,7 +77,7 @@ rule numbers:
         scores="<results>/report/tables/scores.md",
         tables=expand(
             "<results>/report/tables/{table}.md",
-            table=["layers", "ladder", "provenance"],
+            table=["layers", "ladder", "suites", "provenance"],
         ),
     log:
         "<logs>/numbers.log",
@@ -77,14 +89,15 @@ rule numbers:
         task=subpath(input.corpus, parent=True),
         tables=subpath(output.scores, parent=True),
         study=config["study"],
-        metric=config["scores"]["primary_metric"],
+        where=flags("--where", LADDER_SCORES),
         vocab_size=config["tokenizer"]["vocab_size"],
     shell:
         "python -m embscale numbers"
         " --study {params.study}"
         " --task {params.task:q}"
         " --scores {input.scores:q}"
-        " --metric {params.metric}"
+        " {params.where}"
+        " --inventory {input.inventory:q}"
         " --probes {input.probes:q}"
         " --losses {input.losses:q}"
         " --vocab-size {params.vocab_size}"

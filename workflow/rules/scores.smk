@@ -1,36 +1,37 @@
 """Chapter 3: scores.
 
-Every table and its variants are scored on the retrieval task, the score of each query kept; random
+Every table and its variants are scored on every retrieval task, the score of each query kept; random
 tables show what token overlap alone gives.  One job scores all tables of a model, since importing
 the benchmark takes as long as a score.
 """
 
 SCORING = dict(
-    task=subpath(input.corpus, parent=True),
+    task=lambda wildcards: task_files(wildcards.task)[0].parent,
     metrics=flags("--metric", config["scores"]["metrics"]),
-    tokenizer=config["tokenizer"]["name"],
 )
 
 
 rule score:
-    """Score a model's table at every saved step, and the variants of the last one."""
+    """Score a model's table at every checkpoint, and the variants of the last one."""
     input:
         code=command_sources("score"),
-        tables=expand(
-            "<results>/tables/{{model}}/step{step}.safetensors",
-            step=sorted(config["ladder"]["checkpoints"]),
+        tables=lambda wildcards: [
+            table_file(wildcards.model, checkpoint)
+            for checkpoint in CHECKPOINTS[wildcards.model]
+        ],
+        tokens=lambda wildcards: expand(
+            rules.tokenize.output.tokens,
+            task=wildcards.task,
+            tokenizer=TOKENIZERS[wildcards.model],
         ),
-        tokens=rules.tokenize.output.tokens,
-        corpus=rules.harvest.output.corpus,
-        queries=rules.harvest.output.queries,
-        qrels=rules.harvest.output.qrels,
+        task=lambda wildcards: task_files(wildcards.task),
     output:
-        scores="<results>/per_query/{model}.parquet",
-        note="<results>/per_query/{model}.parquet.note.json",
+        scores="<results>/per_query/{task}/{model}.parquet",
+        note="<results>/per_query/{task}/{model}.parquet.note.json",
     log:
-        "<logs>/score/{model}.log",
+        "<logs>/score/{task}-{model}.log",
     benchmark:
-        "<benchmarks>/score/{model}.tsv"
+        "<benchmarks>/score/{task}-{model}.tsv"
     conda:
         "../envs/embscale.yaml"
     threads: 1
@@ -39,14 +40,13 @@ rule score:
         tables=lambda wildcards, input: flags(
             "--table",
             [
-                f"{step}={path}"
-                for step, path in zip(
-                    sorted(config["ladder"]["checkpoints"]), input.tables
-                )
+                f"{step_of(checkpoint)}={path}"
+                for checkpoint, path in zip(CHECKPOINTS[wildcards.model], input.tables)
             ],
         ),
         variants=flags("--variant", config["scores"]["variants"]),
-        suite="ladder",
+        suite=lambda wildcards: SUITES[wildcards.model],
+        tokenizer=lambda wildcards: TOKENIZERS[wildcards.model],
     shell:
         "python -m embscale score {params.tables} {params.variants} {params.metrics}"
         " --suite {params.suite}"
@@ -59,29 +59,27 @@ rule score:
 
 
 rule score_random:
-    """Score random tables of several widths and seeds."""
+    """Score random tables of several widths and seeds, with the rows of a tokenizer."""
     input:
         code=command_sources("score"),
         tokens=rules.tokenize.output.tokens,
-        corpus=rules.harvest.output.corpus,
-        queries=rules.harvest.output.queries,
-        qrels=rules.harvest.output.qrels,
+        task=lambda wildcards: task_files(wildcards.task),
     output:
-        scores="<results>/per_query/random.parquet",
-        note="<results>/per_query/random.parquet.note.json",
+        scores="<results>/per_query/{task}/random-{tokenizer}.parquet",
+        note="<results>/per_query/{task}/random-{tokenizer}.parquet.note.json",
     log:
-        "<logs>/score/random.log",
+        "<logs>/score/{task}-random-{tokenizer}.log",
     benchmark:
-        "<benchmarks>/score/random.tsv"
+        "<benchmarks>/score/{task}-random-{tokenizer}.tsv"
     conda:
         "../envs/embscale.yaml"
     threads: 1
     params:
         **SCORING,
-        tables=flags(
+        tables=lambda wildcards: flags(
             "--table",
             [
-                f"random:{config['tokenizer']['vocab_size']}x{dim}:{seed}"
+                f"random:{vocabulary(wildcards.tokenizer)}x{dim}:{seed}"
                 for dim in config["scores"]["random"]["dims"]
                 for seed in config["scores"]["random"]["seeds"]
             ],
@@ -91,7 +89,7 @@ rule score_random:
         "python -m embscale score {params.tables} {params.metrics}"
         " --suite {params.suite}"
         " --model random"
-        " --tokenizer {params.tokenizer}"
+        " --tokenizer {wildcards.tokenizer}"
         " --task {params.task:q}"
         " --tokens {input.tokens:q}"
         " --threads {threads}"
@@ -102,7 +100,14 @@ rule gather:
     """One tidy row per score, with its interval and the number of queries."""
     input:
         code=command_sources("gather"),
-        scores=expand("<results>/per_query/{model}.parquet", model=[*LADDER, "random"]),
+        scores=expand(
+            "<results>/per_query/{task}/{scored}.parquet",
+            task=TASKS,
+            scored=[
+                *CHECKPOINTS,
+                *(f"random-{name}" for name in dict.fromkeys(TOKENIZERS.values())),
+            ],
+        ),
     output:
         csv="<results>/scores.csv",
         parquet="<results>/scores.parquet",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import embscale.figures
 from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
+from embscale.figures import NothingToShow
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -19,14 +20,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Columns that are names even where they look like numbers.
-TEXT_COLUMNS = ("classifier", "input", "layer", "metric", "model", "scaling", "seed", "split", "suite", "variant")
+TEXT_COLUMNS = (
+    "classifier",
+    "input",
+    "layer",
+    "metric",
+    "model",
+    "scaling",
+    "seed",
+    "split",
+    "suite",
+    "task",
+    "tokenizer",
+    "variant",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("figure", help="a module of embscale.figures, such as layer_accuracy")
     parser.add_argument("--rows", type=Path, required=True, nargs="+", metavar="CSV", help="tidy rows, joined")
-    parser.add_argument("--metric", help="keep only the rows of this metric")
+    add_where(parser)
     parser.add_argument("--svg", type=Path, required=True, help="the figure")
     parser.add_argument("--partial", type=Path, required=True, metavar="MD", help="Markdown that shows the figure")
     parser.add_argument("--image", metavar="PATH", help="the figure's path as the page knows it")
@@ -37,12 +51,23 @@ def run(args: argparse.Namespace) -> None:
     from embscale.figures import theme
 
     module = load(args.figure)
-    params = {"figure": args.figure, "metric": args.metric, "image": args.image}
+    params = {"figure": args.figure, "where": args.where, "image": args.image}
     with recorded(command="draw", params=params, inputs=args.rows, outputs=[args.svg, args.partial]) as (svg, partial):
-        rows = read_rows(args.rows, module.COLUMNS, metric=args.metric)
-        theme.save(module.draw(rows), svg)
+        rows = read_rows(args.rows, module.COLUMNS, where=args.where)
         image = args.image or Path(os.path.relpath(args.svg, args.partial.parent)).as_posix()
-        partial.write_text(markdown(image, module.describe(rows)), "utf-8")
+        try:
+            theme.save(module.draw(rows), svg)
+            partial.write_text(markdown(image, module.describe(rows)), "utf-8")
+        except NothingToShow as reason:
+            theme.save(theme.figure(height=0.1), svg)
+            partial.write_text(f"{reason}\n", "utf-8")
+
+
+def add_where(parser: argparse.ArgumentParser) -> None:
+    """Declare the flag that chooses rows."""
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="COLUMN=VALUE", help="keep only such rows; can be given again"
+    )
 
 
 def names() -> list[str]:
@@ -61,22 +86,23 @@ def load(name: str) -> ModuleType:
     return importlib.import_module(f"embscale.figures.{name.replace('-', '_')}")
 
 
-def read_rows(paths: list[Path], columns: tuple[str, ...], *, metric: str | None) -> pd.DataFrame:
-    """Rows of several files, one after the other.
+def read_rows(paths: list[Path], columns: tuple[str, ...], *, where: list[str]) -> pd.DataFrame:
+    """Rows of several files, one after the other, that fulfil every condition ``COLUMN=VALUE``.
 
     Raises:
-        EmbscaleError: a file lacks a column or holds no rows, or no row has the metric.
+        EmbscaleError: a file lacks a column or holds no rows, or no row is left.
     """
     import pandas as pd
 
-    frames = [_read(path, columns if metric is None else (*columns, "metric")) for path in paths]
+    conditions = [condition.partition("=")[::2] for condition in where]
+    frames = [_read(path, (*columns, *(column for column, _ in conditions))) for path in paths]
     rows = pd.concat(frames, ignore_index=True)
-    if metric is None:
-        return rows
-    found = sorted(rows["metric"].unique())
-    if metric not in found:
-        raise EmbscaleError(f"{paths[0]}: no rows of the metric {metric!r}; there are {', '.join(found)}")
-    return rows[rows["metric"] == metric].reset_index(drop=True)
+    for column, value in conditions:
+        found = sorted(rows[column].astype(str).unique())
+        rows = rows[rows[column].astype(str) == value]
+        if rows.empty:
+            raise EmbscaleError(f"{paths[0]}: no rows of the {column} {value!r}; there are {', '.join(found)}")
+    return rows.reset_index(drop=True)
 
 
 def _read(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:

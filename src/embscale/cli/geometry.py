@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, required=True, help="of the choice of points")
     parser.add_argument("--suite", required=True, help="goes into the rows")
     parser.add_argument("--model", required=True, help="goes into the rows")
-    parser.add_argument("--step", type=int, required=True, help="goes into the rows")
+    parser.add_argument("--step", required=True, help="goes into the rows; main if it is not known")
     parser.add_argument("--pca", type=Path, required=True, metavar="PCA.csv")
     parser.add_argument("--norms", type=Path, required=True, metavar="NORMS.csv")
 
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> None:
     """Compute and write both."""
     from embscale import geometry, hidden_states
 
-    keys = {"suite": args.suite, "model": args.model, "step": args.step}
+    keys = {"suite": args.suite, "model": args.model, "step": "" if args.step == "main" else args.step}
     params = {"points": args.points, "seed": args.seed} | keys
     outputs = [args.pca, args.norms]
     with recorded(command="geometry", params=params, inputs=[args.states], outputs=outputs) as (pca, norms):

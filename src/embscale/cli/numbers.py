@@ -7,6 +7,7 @@ from pathlib import Path
 
 from embscale import beir
 from embscale.artifacts import note_path, read_note, recorded
+from embscale.cli.draw import add_where, read_rows
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,7 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--study", required=True)
     parser.add_argument("--task", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
     parser.add_argument("--scores", type=Path, required=True, help="from embscale gather")
-    parser.add_argument("--metric", required=True, help="the one to quote")
+    add_where(parser)
+    parser.add_argument("--inventory", type=Path, required=True, help="from embscale inventory")
     parser.add_argument("--probes", type=Path, nargs="+", required=True, help="from embscale probe")
     parser.add_argument("--losses", type=Path, nargs="+", required=True, help="from embscale train")
     parser.add_argument("--vocab-size", type=int, required=True)
@@ -23,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="gets one .md per table")
 
 
-TABLES = ("scores", "layers", "ladder", "provenance")
+TABLES = ("scores", "layers", "ladder", "suites", "provenance")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -32,16 +34,15 @@ def run(args: argparse.Namespace) -> None:
     import yaml
 
     from embscale import numbers
-    from embscale.cli.draw import read_rows
 
     notes = [note_path(figure) for figure in args.figures]
     qrels = args.task / "qrels" / "test.tsv"
-    inputs = [beir.corpus_file(args.task), qrels, args.scores, *args.probes, *args.losses, *notes]
+    inputs = [beir.corpus_file(args.task), qrels, args.scores, args.inventory, *args.probes, *args.losses, *notes]
     outputs = [args.variables, *(args.tables / f"{name}.md" for name in TABLES)]
-    params = {"study": args.study, "metric": args.metric, "vocab_size": args.vocab_size}
+    params = {"study": args.study, "where": args.where, "vocab_size": args.vocab_size}
     with recorded(command="numbers", params=params, inputs=inputs, outputs=outputs) as (variables, *tables):
-        scores = read_rows([args.scores], (), metric=args.metric)
-        probes = read_rows(args.probes, (), metric=None)
+        scores = read_rows([args.scores], (), where=args.where)
+        probes = read_rows(args.probes, (), where=[])
         read_notes = {note.name.partition(".")[0]: read_note(note) for note in notes}
         training = [read_note(note_path(path)) for path in args.losses]
         losses = {note["params"]["width"]: pd.read_csv(path) for path, note in zip(args.losses, training, strict=True)}
@@ -59,6 +60,7 @@ def run(args: argparse.Namespace) -> None:
             numbers.score_table(scores),
             numbers.layer_table(probes),
             numbers.ladder_table(losses, args.vocab_size),
+            numbers.suites_table(pd.read_csv(args.inventory)),
             numbers.provenance_table(read_notes),
         )
         for path, text in zip(tables, texts, strict=True):

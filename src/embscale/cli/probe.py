@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bootstrap-seed", type=int, required=True)
     parser.add_argument("--suite", required=True, help="goes into the rows")
     parser.add_argument("--model", required=True, help="goes into the rows")
-    parser.add_argument("--step", type=int, required=True, help="goes into the rows")
+    parser.add_argument("--step", required=True, help="goes into the rows; main if it is not known")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PROBES.csv")
     parser.add_argument("--confusion", type=Path, required=True, metavar="CONFUSION.csv")
 
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
     """Fit one classifier per seed, write rows and confusion counts."""
     from embscale import hidden_states, probes
 
-    keys = {"suite": args.suite, "model": args.model, "step": args.step}
+    keys = {"suite": args.suite, "model": args.model, "step": "" if args.step == "main" else args.step}
     params = {name: getattr(args, name) for name in NAMES} | keys
     outputs = [args.output, args.confusion]
     with recorded(command="probe", params=params, inputs=[args.states], outputs=outputs) as (rows_path, confusion_path):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 RANDOM = "random"
+MAIN = "main"  # the step of a published checkpoint that does not tell it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="STEP=FILE | random:ROWSxDIMS:SEED",
-        help="a table with the training step it was saved at, or a random one; can be given again",
+        help="a table with the training step it was saved at (main if unknown), or a random one; can be given again",
     )
     parser.add_argument("--suite", required=True, help="goes into the rows")
     parser.add_argument("--model", required=True, help="goes into the rows")
@@ -69,6 +70,7 @@ def run(args: argparse.Namespace) -> None:
             "model": args.model,
             "tokenizer": args.tokenizer,
             "task": data.name,
+            "tokenizer_sha256": made_of["tokenizer_sha256"],
             "data_sha256": data.sha256,
         }
         cases = list(_cases(args.tables, variants))
@@ -96,7 +98,7 @@ def _cases(
         is_last = number == len(specifications) - 1
         for variant in [tables.Variant("full"), *(variants if is_last else [])]:
             keys = {
-                "step": int(step),
+                "step": scores.NONE if step == MAIN else int(step),
                 "variant": variant.kind,
                 "variant_dims": scores.NONE if variant.dims is None else variant.dims,
                 "seed": scores.NONE if variant.seed is None else variant.seed,

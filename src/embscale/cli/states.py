@@ -13,6 +13,7 @@ from embscale.artifacts import file_sha256, recorded
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT_DIR", help="a folder in the Hugging Face layout")
+    parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER", help="holds tokenizer.json")
     parser.add_argument("--texts", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="rows with _id and text")
     parser.add_argument("--text-split", metavar="NAME", help="keep only the rows whose metadata.split is NAME")
     parser.add_argument("--texts-count", type=int, required=True, help="texts to take")
@@ -26,14 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Choose texts, run the model, write the states."""
     from embscale import hidden_states
-    from embscale.tokens import load_tokenizer
+    from embscale.tokens import load_tokenizer, tokenizer_file
 
     params = {name: getattr(args, name) for name in ("text_split", "texts_count", "tokens", "first_position")}
     params |= {"batch": args.batch, "seed": args.seed}
-    inputs = [args.texts, *hidden_states.checkpoint_files(args.checkpoint)]
+    inputs = [args.texts, tokenizer_file(args.tokenizer), *hidden_states.checkpoint_files(args.checkpoint)]
     with recorded(command="states", params=params, inputs=inputs, outputs=[args.output]) as (output,):
         texts = hidden_states.read_texts(args.texts, split=args.text_split)
-        tokenizer = load_tokenizer(args.checkpoint)
+        tokenizer = load_tokenizer(args.tokenizer)
         sample = hidden_states.choose(texts, tokenizer, count=args.texts_count, length=args.tokens, seed=args.seed)
         model = hidden_states.load_model(args.checkpoint)
         states = hidden_states.capture(model, sample, first_position=args.first_position, batch=args.batch)

@@ -1,0 +1,54 @@
+"""Fetch a retrieval task of MTEB at the revision that MTEB pins, and write it as a BEIR folder."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from embscale.artifacts import recorded
+from embscale.errors import EmbscaleError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("task", metavar="NAME", help="MTEB's name of it, such as SCIDOCS")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Load as MTEB does; titles and texts stay apart, as in every BEIR folder."""
+    import mteb
+    from mteb.abstasks.retrieval import AbsTaskRetrieval
+
+    from embscale import beir
+    from embscale.hub import trying
+
+    try:
+        task = mteb.get_task(args.task)
+    except KeyError as error:
+        raise EmbscaleError(f"task {args.task}: MTEB knows no such task") from error
+    if not isinstance(task, AbsTaskRetrieval):
+        raise EmbscaleError(f"task {args.task}: of the type {task.metadata.type}, not Retrieval")
+    outputs = [args.output / name for name in ("corpus.jsonl.gz", "queries.jsonl", "qrels/test.tsv")]
+    facts: dict[str, Any] = {"dataset": dict(task.metadata.dataset), "license": str(task.metadata.license)}
+    with recorded(command="fetch-task", params={"task": args.task}, inputs=[], outputs=outputs, facts=facts) as (
+        corpus,
+        queries,
+        qrels,
+    ):
+        trying(f"{task.metadata.dataset['path']}@{task.metadata.dataset['revision'][:12]}", task.load_data)
+        (split,) = task.metadata.eval_splits
+        data = task.dataset["default"][split]
+        documents = [{"_id": row["id"], "title": row.get("title") or "", "text": row["text"]} for row in data["corpus"]]
+        corpus.write_bytes(beir.gzip_bytes(beir.jsonl_bytes(documents)))
+        queries.write_bytes(beir.jsonl_bytes({"_id": row["id"], "text": row["text"]} for row in data["queries"]))
+        judged = [
+            f"{query}\t{document}\t{int(score)}\n"
+            for query, documents in data["relevant_docs"].items()
+            for document, score in documents.items()
+        ]
+        qrels.write_text("query-id\tcorpus-id\tscore\n" + "".join(judged), "utf-8")
+        facts |= {"split": split, "documents": len(documents), "queries": len(data["queries"])}
+    print(f"{facts['documents']} documents, {facts['queries']} queries", file=sys.stderr)

@@ -1,0 +1,65 @@
+"""List every published checkpoint of a study, with its commit, its licence and whether it takes part."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+
+from embscale.artifacts import recorded
+
+COLUMNS = ("suite", "model", "checkpoint", "repo", "commit", "rows", "dims", "licence", "status", "reason")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("--suite", dest="suites", action="append", default=[], help="can be given again")
+    parser.add_argument("--layer-suite", dest="layer_suites", action="append", default=[], help="hidden states, too")
+    parser.add_argument("--local-path", dest="local_paths", action="append", default=[], metavar="MODEL=FOLDER")
+    parser.add_argument("--registry", type=Path, required=True)
+    parser.add_argument("--pins", type=Path, required=True)
+    parser.add_argument("--token", action="store_true", help="there is one, so gated checkpoints are asked for")
+    parser.add_argument("--max-table-gb", type=float, required=True)
+    parser.add_argument("--max-checkpoint-gb", type=float, required=True)
+    parser.add_argument("--max-download-gb", type=float, required=True)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="CSV")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Plan, write a row for each checkpoint."""
+    from embscale import suites
+
+    names = ("suites", "layer_suites", "local_paths", "token", "max_table_gb", "max_checkpoint_gb", "max_download_gb")
+    params = {name: getattr(args, name) for name in names}
+    with recorded(command="inventory", params=params, inputs=[args.registry, args.pins], outputs=[args.output]) as (
+        output,
+    ):
+        planned = suites.plan(
+            suites.load(args.registry, args.pins),
+            args.suites,
+            layer_suites=args.layer_suites,
+            local_paths=dict(text.split("=", 1) for text in args.local_paths),
+            token=args.token,
+            max_table_gb=args.max_table_gb,
+            max_checkpoint_gb=args.max_checkpoint_gb,
+            max_download_gb=args.max_download_gb,
+        )
+        with output.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            for item in planned:
+                point = item.checkpoint
+                writer.writerow(
+                    [
+                        point.suite,
+                        point.model,
+                        point.name,
+                        point.repo,
+                        point.commit or "",
+                        point.rows,
+                        point.dims,
+                        point.licence,
+                        item.status,
+                        item.reason,
+                    ]
+                )

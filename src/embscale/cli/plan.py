@@ -1,0 +1,43 @@
+"""Tell what a study would fetch: checkpoints, bytes, disk, and what is left out and why.  Nothing is fetched.
+
+embscale plan studies/paper.yaml
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from embscale.errors import EmbscaleError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    add_study(parser)
+
+
+def add_study(parser: argparse.ArgumentParser) -> None:
+    """Declare where the parameters lie; the defaults are those of the repository's top."""
+    parser.add_argument("study", type=Path, nargs="*", metavar="STUDY.yaml", help="overlays, the last on top")
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="what the overlay lies over")
+    parser.add_argument("--schema", type=Path, default=Path("workflow/schema/params.schema.yaml"))
+
+
+def read_study(args: argparse.Namespace) -> dict[str, Any]:
+    """The parameters as the workflow reads and checks them."""
+    from embscale import parameters
+
+    try:
+        config = parameters.read(args.params, args.study)
+        parameters.check(config, args.schema, source=str(args.study[-1] if args.study else args.params))
+    except parameters.ParameterError as error:
+        raise EmbscaleError(str(error)) from error
+    return config
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read the study as the workflow does, print its plan."""
+    from embscale import suites
+
+    print(suites.render_plan(suites.plan_study(read_study(args), token=suites.has_token())))

@@ -1,0 +1,235 @@
+"""Read repositories of the Hugging Face Hub: commits, ranges of files, whole files, every answer checked.
+
+The hub's own client finds repositories, logs in and downloads whole files.  What it does not do is
+refuse a range that is not the one asked for, or a whole file with a changed bit: that is done here.
+A token comes from the environment or the standard login; it goes out with requests and nowhere else.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+from huggingface_hub import HfApi, constants, get_session, hf_hub_url, snapshot_download
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
+
+from embscale.errors import EmbscaleError
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+BUSY = frozenset({408, 429, 500, 502, 503, 504})  # answers that another try may better
+TRIES = 6
+FIRST_WAIT = 1.0  # seconds before the second try; then twice as many each time
+LONGEST_WAIT = 120  # seconds; the hub counts requests in windows of five minutes
+TIMEOUT = httpx2.Timeout(30, connect=10)  # seconds without a byte
+SLOWEST = 20_000  # bytes a second; slower answers are broken off
+PATIENCE = 30  # seconds that an answer of any size may take
+
+# The client waits for ever unless told otherwise.
+get_session().timeout = TIMEOUT
+
+T = TypeVar("T")
+
+
+class Temporary(Exception):
+    """Something that another try may better; after `wait` seconds, if the server has said so."""
+
+    def __init__(self, cause: str, wait: float | None = None) -> None:
+        super().__init__(cause)
+        self.wait = wait
+
+
+def resolve(repo: str, revision: str, *, kind: str = "model") -> str:
+    """The full commit that a branch, tag or commit of a repository names now."""
+    if COMMIT.fullmatch(revision):
+        return revision
+    what = f"{repo}@{revision}"
+    info = trying(what, lambda: HfApi().repo_info(repo, revision=revision, repo_type=kind, timeout=TIMEOUT.read))
+    return str(info.sha)
+
+
+class HubFolder:
+    """A folder of a repository at one commit; a `Source`.
+
+    Args:
+        repo: ``OWNER/NAME``.
+        commit: all 40 digits, so that nothing moves between two reads.
+        subfolder: the folder inside the repository.
+    """
+
+    def __init__(self, repo: str, commit: str, subfolder: str = "") -> None:
+        if not COMMIT.fullmatch(commit):
+            raise EmbscaleError(f"{repo}@{commit}: not a commit of 40 hexadecimal digits; resolve it first")
+        self.repo, self.commit, self.subfolder = repo, commit, subfolder.strip("/")
+        self._entries: dict[str, Any] | None = None
+        self._etags: dict[str, str] = {}
+
+    def files(self) -> dict[str, int]:
+        """Sizes in bytes by name; asked for once."""
+        return {name: entry.size for name, entry in self._listing().items()}
+
+    def digest(self, name: str) -> str:
+        """What the hub itself says of a file's content; nothing is read for it."""
+        entry = self._listing()[name]
+        return f"sha256:{entry.lfs.sha256}" if entry.lfs else f"git-sha1:{entry.blob_id}"
+
+    def label(self, name: str) -> str:
+        """Repository, short commit and path."""
+        return f"{self.repo}@{self.commit[:12]}/{self._path(name)}"
+
+    def fetch(self, name: str, start: int, end: int) -> bytes:
+        """The bytes ``[start, end)`` of a file, in one request that is repeated after faults that may pass.
+
+        Raises:
+            EmbscaleError: the answer was another range, another file or too slow, or the hub refused.
+        """
+        return trying(self.label(name), lambda: self._answer(name, start, end)) if end > start else b""
+
+    def _path(self, name: str) -> str:
+        return f"{self.subfolder}/{name}" if self.subfolder else name
+
+    def _listing(self) -> dict[str, Any]:
+        if self._entries is None:
+            what = f"{self.repo}@{self.commit[:12]}/{self.subfolder}"
+            found = trying(
+                what,
+                lambda: list(HfApi().list_repo_tree(self.repo, self.subfolder or None, revision=self.commit)),
+            )
+            self._entries = {entry.path.rpartition("/")[2]: entry for entry in found if hasattr(entry, "size")}
+        return self._entries
+
+    def _answer(self, name: str, start: int, end: int) -> bytes:
+        size = self.files()[name]
+        headers = build_hf_headers() | {
+            "Range": f"bytes={start}-{end - 1}",
+            # A cache that may compress an answer may also leave the range out of account.
+            "Accept-Encoding": "identity",
+        }
+        url = hf_hub_url(self.repo, self._path(name), revision=self.commit)
+        if constants.is_offline_mode():
+            raise OfflineModeIsEnabled
+        began = time.monotonic()
+        with get_session().stream("GET", url, headers=headers, timeout=TIMEOUT, follow_redirects=True) as answer:
+            hf_raise_for_status(answer)
+            self._check(answer, name, f"bytes {start}-{end - 1}/{size}")
+            data = bytearray()
+            for part in answer.iter_raw():
+                data += part
+                taken = time.monotonic() - began
+                if taken > PATIENCE and len(data) < SLOWEST * taken:
+                    raise Temporary(f"{len(data)} bytes in {taken:.0f} s")
+        if len(data) != end - start:
+            raise Temporary(f"{len(data)} bytes came, {end - start} were announced")
+        return bytes(data)
+
+    def _check(self, answer: httpx2.Response, name: str, expected: str) -> None:
+        """Stop before the body if the answer is not the range of the file that was asked for."""
+        given = answer.headers.get("Content-Range", "no range")
+        if answer.status_code != 206 or given != expected:
+            raise EmbscaleError(
+                f"{self.label(name)}: asked for {expected}, was given {given} (status {answer.status_code}); the "
+                "server or a proxy before it does not serve ranges"
+            )
+        if answer.headers.get("Content-Encoding", "identity") != "identity":
+            raise EmbscaleError(f"{self.label(name)}: was sent compressed, so that its ranges mean nothing")
+        for part in [*answer.history, answer]:
+            commit = part.headers.get("X-Repo-Commit", self.commit)
+            if commit != self.commit:
+                raise EmbscaleError(f"{self.label(name)}: the server answered with commit {commit[:12]}")
+        etag = answer.headers.get("ETag", "")
+        if self._etags.setdefault(name, etag) != etag:
+            raise EmbscaleError(f"{self.label(name)}: changed while it was read; start again")
+
+
+def download(repo: str, commit: str, folder: Path, *, patterns: Sequence[str], kind: str = "model") -> list[Path]:
+    """Download the files of a repository that match one of `patterns`, and compare each with the hub's digest.
+
+    An interrupted download is taken up where it ended.
+
+    Raises:
+        EmbscaleError: nothing matches, the hub refused, or a file's content is not what the hub says.
+    """
+    what = f"{repo}@{commit[:12]}"
+    arguments: dict[str, Any] = {"revision": commit, "repo_type": kind, "local_dir": folder}
+    trying(what, lambda: snapshot_download(repo, allow_patterns=list(patterns), **arguments))
+    if not constants.is_offline_mode():
+        checked = trying(what, lambda: HfApi().verify_repo_checksums(repo, **arguments))
+        for wrong in checked.mismatches:
+            (folder / wrong["path"]).unlink()
+            raise EmbscaleError(
+                f"{what}/{wrong['path']}: its {wrong['algorithm']} is {wrong['actual'][:12]}, but the hub says "
+                f"{wrong['expected'][:12]}; it was removed, run again"
+            )
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and ".cache" not in path.parts]
+    if not files:
+        raise EmbscaleError(f"{what}: holds no file that matches {' or '.join(patterns)}")
+    return files
+
+
+def trying(what: str, call: Callable[[], T]) -> T:
+    """The result of a request, tried again after faults that may pass, other faults told in words of ours."""
+    for left in reversed(range(TRIES)):
+        try:
+            with told(what):
+                return call()
+        except Temporary as fault:
+            doubled = FIRST_WAIT * 2 ** (TRIES - 1 - left) * random.uniform(0.5, 1)
+            wait = fault.wait if fault.wait is not None else doubled
+            if not left or wait > LONGEST_WAIT:
+                asked = f", which asks to wait {fault.wait:.0f} s" if fault.wait else ""
+                raise EmbscaleError(f"{what}: {fault}{asked}; what came is kept, so try again later") from fault
+            time.sleep(wait)
+    raise AssertionError("the last try returns or raises")
+
+
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Turn the client's exceptions into ours.  Addresses are left out: a signed one is a secret for a while."""
+    try:
+        yield
+    except GatedRepoError as error:
+        raise EmbscaleError(
+            f"{what}: gated; accept its licence at {constants.ENDPOINT}/{what.partition('@')[0]} and log in with a "
+            "token (hf auth login, or HF_TOKEN)"
+        ) from error
+    except (OfflineModeIsEnabled, LocalEntryNotFoundError) as error:
+        raise EmbscaleError(f"{what}: not here yet, and HF_HUB_OFFLINE forbids to ask for it") from error
+    except RevisionNotFoundError as error:
+        raise EmbscaleError(f"{what}: the repository has no such revision") from error
+    except RepositoryNotFoundError as error:
+        raise EmbscaleError(f"{what}: no such repository, or a private one that your token does not open") from error
+    except EntryNotFoundError as error:
+        raise EmbscaleError(f"{what}: no such file or folder") from error
+    except HFValidationError as error:
+        raise EmbscaleError(f"{what}: not the name of a repository (OWNER/NAME)") from error
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        expired = status == 403 and bool(error.response.history)  # the signed address that the hub sent us to
+        if status in BUSY or expired:
+            raise Temporary(f"the server answers {status}", _retry_after(error.response)) from error
+        raise EmbscaleError(f"{what}: the server refuses with status {status}") from error
+    except httpx2.TooManyRedirects as error:
+        raise EmbscaleError(f"{what}: the server redirects in circles") from error
+    except httpx2.TransportError as error:
+        raise Temporary(f"the connection failed ({type(error).__name__})") from error
+
+
+def _retry_after(answer: httpx2.Response) -> float | None:
+    """Seconds that the server asks to wait, if it says so in seconds."""
+    text = answer.headers.get("Retry-After", "")
+    return float(text) if text.isdecimal() else None

@@ -1,0 +1,113 @@
+"""What is fetched whole, checkpoints, tokenizers, tasks and texts, is what the hub holds, or is refused."""
+
+import gzip
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from embscale import beir, hidden_states, tokens
+from embscale.artifacts import note_path, read_note
+from embscale.cli import execute
+from hub.repositories import save, save_retrieval, save_texts
+
+SCIDOCS = "f8c2fcf00f625baaa80f62ec5bd9e1fff3b8ae88"
+
+
+@pytest.mark.parametrize("container", ["safetensors-sharded", "bin", "bin-sharded"])
+def test_a_checkpoint_runs_as_the_one_that_was_published(hub, container, tmp_path):
+    import transformers
+
+    save("gpt2", container, tmp_path / "published")
+    (tmp_path / "published" / "modeling_gpt2.py").write_text("raise SystemExit('code of a checkpoint ran')")
+    commit = hub.add(f"test/whole-{container}", tmp_path / "published")
+    folder = tmp_path / "fetched"
+    assert execute("fetch-checkpoint", [f"test/whole-{container}@{commit}", "-o", str(folder)]) == 0
+    assert not list(folder.glob("*.py")) and not list(tmp_path.glob(".fetched*"))
+    ids = torch.arange(20).reshape(2, 10)
+    ours = hidden_states.load_model(folder)
+    theirs = transformers.AutoModel.from_pretrained(tmp_path / "published", local_files_only=True).eval()
+    with torch.inference_mode():
+        assert torch.equal(ours(ids).last_hidden_state, theirs(ids).last_hidden_state)
+    note = read_note(note_path(folder / "config.json"))
+    assert {path.rpartition("/")[2] for path in note["outputs"]} == {
+        path.name for path in folder.iterdir() if not path.name.endswith(".note.json")
+    }
+
+
+def test_a_changed_bit_in_a_whole_file_is_found(hub, tmp_path, capsys):
+    save("gpt2", "safetensors", tmp_path / "published")
+    commit = hub.add("test/corrupt", tmp_path / "published")
+    hub.fault(r"model\.safetensors", corrupt=9000)
+    arguments = [f"test/corrupt@{commit}", "-o", str(tmp_path / "fetched")]
+    assert execute("fetch-checkpoint", arguments) == 1
+    assert "model.safetensors: its sha256 is" in capsys.readouterr().err and not (tmp_path / "fetched").exists()
+    hub.faults.clear()
+    assert execute("fetch-checkpoint", arguments) == 0
+
+
+def test_a_subfolder_of_a_repository_is_a_checkpoint_of_its_own(hub, tmp_path):
+    save("gpt2", "safetensors", tmp_path / "published" / "early" / "checkpoint_1", seed=1)
+    save("gpt2", "safetensors", tmp_path / "published" / "late", seed=2)
+    commit = hub.add("test/subfolders", tmp_path / "published")
+    arguments = [f"test/subfolders@{commit}", "--subfolder", "early/checkpoint_1"]
+    assert execute("fetch-checkpoint", [*arguments, "-o", str(tmp_path / "fetched")]) == 0
+    assert execute("extract", [*arguments, "-o", str(tmp_path / "t.safetensors")]) == 0
+    whole = hidden_states.load_model(tmp_path / "fetched").wte.weight
+    from embscale import tables
+
+    assert torch.equal(torch.from_numpy(tables.load(tmp_path / "t.safetensors")), whole.detach())
+
+
+def test_a_tokenizer_gives_the_ids_of_the_published_one(hub, tmp_path):
+    import transformers
+
+    save("gpt2", "safetensors", tmp_path / "published")
+    commit = hub.add("test/tokenizer", tmp_path / "published")
+    assert execute("fetch-tokenizer", [f"test/tokenizer@{commit}", "-o", str(tmp_path / "fetched")]) == 0
+    text = "Wide tables hold long rows."
+    expected = transformers.AutoTokenizer.from_pretrained(tmp_path / "published", local_files_only=True)(text)
+    assert tokens.load_tokenizer(tmp_path / "fetched").encode(text).ids == expected["input_ids"]
+    assert not hub.matching(r"resolve.*\.safetensors")
+
+
+def run(hub, home, *arguments):
+    """A command in a process of its own: the libraries for data sets read their settings once."""
+    command = [sys.executable, "-m", "embscale", *map(str, arguments)]
+    return subprocess.run(command, env=hub.environment(home), capture_output=True, text=True)
+
+
+def test_a_task_of_the_benchmark_becomes_a_folder(hub, tmp_path):
+    truth = save_retrieval(tmp_path / "published")
+    hub.add("mteb/scidocs", tmp_path / "published", kind="dataset", commit=SCIDOCS)
+    done = run(hub, tmp_path / "home", "fetch-task", "SCIDOCS", "-o", tmp_path / "SCIDOCS")
+    assert done.returncode == 0, done.stderr
+    data = beir.load(tmp_path / "SCIDOCS")
+    assert data.documents == {name: " ".join(parts).strip() for name, parts in truth["documents"].items()}
+    assert data.queries == truth["queries"] and data.qrels == truth["qrels"]
+    note = read_note(note_path(tmp_path / "SCIDOCS" / "corpus.jsonl.gz"))
+    assert note["facts"]["dataset"]["revision"] == SCIDOCS
+
+
+@pytest.mark.parametrize(
+    ("task", "words"), [("NoSuchTask", "MTEB knows no such task"), ("STSBenchmark", "of the type STS, not Retrieval")]
+)
+def test_what_is_no_retrieval_task_is_refused(hub, task, words, tmp_path):
+    done = run(hub, tmp_path / "home", "fetch-task", task, "-o", tmp_path / task)
+    assert done.returncode == 1 and words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_texts_are_those_of_the_data_set(hub, tmp_path):
+    truth = save_texts(tmp_path / "published")
+    commit = hub.add("test/imdb", tmp_path / "published", kind="dataset")
+    flags = ["--subset", "plain_text", "--split", "train", "--column", "text", "-o", tmp_path / "imdb.jsonl.gz"]
+    done = run(hub, tmp_path / "home", "fetch-texts", f"test/imdb@{commit}", *flags)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in gzip.decompress((tmp_path / "imdb.jsonl.gz").read_bytes()).splitlines()]
+    assert [row["text"] for row in rows] == [row["text"] for row in truth["train"]]
+    assert hidden_states.read_texts(tmp_path / "imdb.jsonl.gz", split=None)["train-0"] == truth["train"][0]["text"]
+    flags[5] = "no_such_column"
+    done = run(hub, tmp_path / "home", "fetch-texts", f"test/imdb@{commit}", *flags)
+    assert done.returncode == 1 and "no column no_such_column; it has text, label" in done.stderr

@@ -1,0 +1,174 @@
+"""The study of the published suites, whole, against a hub on loopback whose models are tiny."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from embscale import beir, tables, tokens
+from embscale.retrieval import Scorer
+from hub.repositories import ROWS, WIDTH, save, save_retrieval, save_texts
+
+ROOT = Path(__file__).resolve().parents[2]
+SCIDOCS = "f8c2fcf00f625baaa80f62ec5bd9e1fff3b8ae88"
+STUDY = ["studies/paper.yaml", "studies/tiny.yaml", "loopback.yaml"]
+
+# Of every suite of the study a model or two: the kind that stands in, its container, dtype and width.
+STAND_INS = {
+    "pythia": {
+        "pythia-14m": ("gpt_neox", "safetensors", "float16", 32),
+        "pythia-6.9b": ("gpt_neox", "safetensors-sharded", "float16", 64),
+    },
+    "opt": {"opt-350m": ("opt-projected", "bin-sharded", "float16", 32)},
+    "cerebras-gpt": {"Cerebras-GPT-111M": ("gpt2", "bin", "float32", 32)},
+    "bloom": {"bloom": ("bloom", "safetensors-sharded", "bfloat16", 64)},
+    "t5-v1_1": {"t5-v1_1-small": ("t5", "legacy", "float32", 32)},
+    "gpt2": {"gpt2": ("gpt2", "bin", "float32", 32)},
+    "llama-2": {"Llama-2-7b-hf": ("llama", "safetensors-sharded", "float16", 32)},
+}
+WORDS = {"float16": "F16", "bfloat16": "BF16", "float32": "F32"}
+RESTRICTED = "opt-175b"
+GATED = "Llama-2-7b-hf"
+
+
+@pytest.fixture(scope="module")
+def checkout(serving, tmp_path_factory):
+    """A copy of what git tracks with an overlay that swaps the models, and the hub that holds them."""
+    folder = tmp_path_factory.mktemp("paper")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in listed.splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    registry = yaml.safe_load((folder / "workflow/suites.yaml").read_text())
+    published = tmp_path_factory.mktemp("published")
+    kept = {}
+    for suite, models in STAND_INS.items():
+        block = kept[suite] = registry[suite]
+        facts = {name: block["models"][name] for name in models} | (
+            {RESTRICTED: block["models"][RESTRICTED]} if suite == "opt" else {}
+        )
+        block["models"] = facts
+        for name, (kind, container, dtype, width) in models.items():
+            repo = block["repo"].format(model=name)
+            sizes = {"gpt2": {"n_embd": width}, "t5": {"d_model": width}}.get(kind, {"hidden_size": width})
+            save(kind, container, published / repo, dtype=dtype, **sizes)
+            serving.add(repo, published / repo, gated=suite == "llama-2", lfs=2000)
+            columns = WIDTH // 2 if kind == "opt-projected" else width
+            facts[name] |= {"shape": [ROWS, columns], "dtype": WORDS[dtype], "checkpoint_gb": 0.001}
+        block["tokenizer"]["repo"] = block["repo"].format(model=next(iter(models)))
+    (folder / "suites.yaml").write_text(yaml.safe_dump(kept))
+    (folder / "pins.yaml").write_text("{}\n")
+    save_retrieval(published / "scidocs")
+    serving.add("mteb/scidocs", published / "scidocs", kind="dataset", commit=SCIDOCS)
+    save_texts(published / "imdb")
+    imdb = serving.add("stanfordnlp/imdb", published / "imdb", kind="dataset")
+    overlay = {
+        "study": "paper",
+        "hub": {"registry": "suites.yaml", "pins": "pins.yaml"},
+        "texts": {"imdb": {"revision": imdb}},
+        "ladder": {"widths": [8]},
+        "layers": {"texts_count": 15},
+    }
+    (folder / "loopback.yaml").write_text(yaml.safe_dump(overlay))
+    return folder
+
+
+@pytest.fixture
+def run(checkout, hub, tmp_path_factory):
+    """A function that runs a command in the checkout with the loopback hub and no token."""
+
+    def command(*arguments, check=True, **more):
+        environment = hub.environment(checkout / "home") | {"PYTHONPATH": str(checkout / "src")} | more
+        module = [sys.executable, "-m", *arguments]
+        done = subprocess.run(module, cwd=checkout, env=environment, capture_output=True, text=True)
+        assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+        return done
+
+    return command
+
+
+def test_the_study_runs_whole(checkout, run, hub):
+    # Nothing is fetched before every revision stands for a commit.
+    unpinned = run("snakemake", "-n", "--configfile", *STUDY, check=False)
+    assert unpinned.returncode and "embscale pin" in unpinned.stdout + unpinned.stderr
+    run("embscale", "pin", *STUDY)
+    pins = yaml.safe_load((checkout / "pins.yaml").read_text())
+    assert len(pins["EleutherAI/pythia-14m@main"]["commit"]) == 40
+
+    hub.requests.clear()
+    plan = run("embscale", "plan", *STUDY).stdout
+    assert "gated" in plan and RESTRICTED in plan and not hub.requests
+
+    run("snakemake", "--cores", "2", "--configfile", *STUDY)
+    nothing = run("snakemake", "-n", "--configfile", *STUDY, HF_HUB_OFFLINE="1")
+    assert "Nothing to be done" in nothing.stdout
+    assert not hub.matching(GATED + "/resolve") and not hub.matching(RESTRICTED)
+
+
+def test_the_scores_are_those_of_the_published_tables(checkout, run):
+    """What stands in scores.csv is what the state dict of the repository gives, computed here from its tensor."""
+    import torch
+
+    scores = pd.read_csv(checkout / "results/paper/scores.csv")
+    wanted = {(suite, model) for suite, models in STAND_INS.items() for model in models if model != GATED}
+    trained = scores[(scores["variant"] == "full") & (scores["suite"] != "ladder")]
+    assert set(zip(trained["suite"], trained["model"], strict=True)) == wanted
+    assert set(scores["task"]) == {"SCIDOCS", "NetworkXSeeAlso"}
+    assert set(scores["tokenizer"]) >= {"gpt-neox-20b", "opt", "gpt2", "bloom", "t5-v1_1", "tiny-bpe"}
+    data = beir.load(checkout / "results/hub/tasks/SCIDOCS")
+    for suite, model in (("pythia", "pythia-6.9b"), ("t5-v1_1", "t5-v1_1-small"), ("bloom", "bloom")):
+        kind, container, dtype, width = STAND_INS[suite][model]
+        sizes = {"t5": {"d_model": width}}.get(kind, {"hidden_size": width})
+        state = save(kind, container, checkout / "truth" / model, dtype=dtype, **sizes)
+        names = ("gpt_neox.embed_in.weight", "shared.weight", "word_embeddings.weight")
+        (table,) = [state[name] for name in names if name in state]
+        groups = [
+            tokens.tokenise(
+                list(texts.values()),
+                tokens.load_tokenizer(checkout / "truth" / model),
+                max_length=128,
+                special_tokens=False,
+            )
+            for texts in (data.documents, data.queries)
+        ]
+        expected = Scorer(data, *groups).per_query(table.to(torch.float32).numpy(), ["ndcg_at_10"]).mean().item()
+        rows = trained.query("task == 'SCIDOCS' and metric == 'ndcg_at_10' and model == @model")
+        assert np.isclose(rows["value"].item(), expected)
+        found = list((checkout / "results/hub/tables" / model).glob("*.safetensors"))
+        assert np.array_equal(tables.load(found[0]), table.float().numpy())
+
+
+def test_layers_of_whole_checkpoints_are_classified(checkout):
+    models = {path.stem for path in (checkout / "results/paper/probes").glob("*.csv") if "confusion" not in path.stem}
+    assert models == {"ladder-w8", "gpt2"}
+
+
+def test_the_page_says_what_took_part_and_what_did_not(checkout):
+    page = (checkout / "report/_site/paper/index.html").read_text()
+    assert "No published suite" not in page
+    for model in (RESTRICTED, GATED, "opt-350m"):
+        assert model in page
+    inventory = pd.read_csv(checkout / "results/paper/inventory.csv").set_index("model")
+    assert inventory.loc[GATED, "status"] == "gated" and "licen" in inventory.loc[GATED, "reason"]
+    assert inventory.loc[RESTRICTED, "status"] == "restricted"
+    assert (inventory.drop([GATED, RESTRICTED])["status"] == "fetch").all()
+
+
+def test_a_change_of_the_fetching_code_does_not_fetch_again(checkout, run, hub):
+    source = checkout / "src/embscale/extraction.py"
+    before = source.read_text()
+    source.write_text(before + "\n# changed\n")
+    hub.requests.clear()
+    table = "results/hub/tables/gpt2/main.safetensors"
+    done = run("snakemake", "--cores", "1", "--configfile", *STUDY, "--", table)
+    assert "fetch_table" in done.stdout + done.stderr
+    assert not hub.matching(r"resolve|blob") and (checkout / table).is_file()
+    source.write_text(before)
+    os.utime(source)

@@ -1,0 +1,187 @@
+"""Chapter 0: what is fetched from a hub, each thing at its pinned commit.
+
+Nothing here runs in the default study.  Outputs that are there already are looked at again, not fetched
+again, when the code that fetched them has changed.
+"""
+
+
+rule fetch_table:
+    """Fetch the input embedding table of a checkpoint, for the bytes of the table alone."""
+    input:
+        code=command_sources("extract"),
+    output:
+        table=update(HUB / "tables/{model}/{checkpoint}.safetensors"),
+        note=update(HUB / "tables/{model}/{checkpoint}.safetensors.note.json"),
+    log:
+        "<logs>/fetch_table/{model}-{checkpoint}.log",
+    benchmark:
+        "<benchmarks>/fetch_table/{model}-{checkpoint}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    resources:
+        downloads=1,
+    params:
+        checkpoint=lambda wildcards: shlex.quote(fetched(wildcards).source),
+        subfolder=lambda wildcards: shlex.quote(
+            fetched(wildcards).checkpoint.subfolder or ""
+        ),
+        tensor=lambda wildcards: (
+            flags("--tensor", [fetched(wildcards).checkpoint.tensor])
+            if fetched(wildcards).checkpoint.tensor
+            else ""
+        ),
+        max_table_gb=config["hub"]["max_table_gb"],
+    shell:
+        "python -m embscale extract {params.checkpoint}"
+        " --subfolder {params.subfolder} {params.tensor}"
+        " --max-table-gb {params.max_table_gb}"
+        " --output {output.table:q} 2> {log:q}"
+
+
+rule fetch_tokenizer:
+    """Fetch a tokenizer and save it in one form."""
+    input:
+        code=command_sources("fetch-tokenizer"),
+    output:
+        tokenizer=HUB / "tokenizers/{tokenizer}/tokenizer.json",
+        config=HUB / "tokenizers/{tokenizer}/tokenizer_config.json",
+        note=HUB / "tokenizers/{tokenizer}/tokenizer.json.note.json",
+    log:
+        "<logs>/fetch_tokenizer/{tokenizer}.log",
+    benchmark:
+        "<benchmarks>/fetch_tokenizer/{tokenizer}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    resources:
+        downloads=1,
+    params:
+        tokenizer=lambda wildcards: next(
+            address(p.checkpoint.tokenizer_repo, p.checkpoint.tokenizer_commit)
+            for p in FETCHED.values()
+            if p.checkpoint.tokenizer == wildcards.tokenizer
+        ),
+        folder=subpath(output.tokenizer, parent=True),
+    shell:
+        "python -m embscale fetch-tokenizer {params.tokenizer}"
+        " --output {params.folder:q} 2> {log:q}"
+
+
+rule fetch_checkpoint:
+    """Fetch a whole checkpoint, for its hidden states."""
+    input:
+        code=command_sources("fetch-checkpoint"),
+    output:
+        config=HUB / "checkpoints/{model}/{checkpoint}/config.json",
+        note=HUB / "checkpoints/{model}/{checkpoint}/config.json.note.json",
+    log:
+        "<logs>/fetch_checkpoint/{model}-{checkpoint}.log",
+    benchmark:
+        "<benchmarks>/fetch_checkpoint/{model}-{checkpoint}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    resources:
+        downloads=1,
+    params:
+        checkpoint=lambda wildcards: shlex.quote(fetched(wildcards).source),
+        subfolder=lambda wildcards: shlex.quote(
+            fetched(wildcards).checkpoint.subfolder or ""
+        ),
+        folder=subpath(output.config, parent=True),
+    shell:
+        "python -m embscale fetch-checkpoint {params.checkpoint}"
+        " --subfolder {params.subfolder}"
+        " --output {params.folder:q} 2> {log:q}"
+
+
+rule fetch_task:
+    """Fetch a retrieval task of MTEB, at the revision that MTEB pins."""
+    input:
+        code=command_sources("fetch-task"),
+    output:
+        corpus=HUB / "tasks/{task}/corpus.jsonl.gz",
+        note=HUB / "tasks/{task}/corpus.jsonl.gz.note.json",
+        queries=HUB / "tasks/{task}/queries.jsonl",
+        qrels=HUB / "tasks/{task}/qrels/test.tsv",
+    log:
+        "<logs>/fetch_task/{task}.log",
+    benchmark:
+        "<benchmarks>/fetch_task/{task}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    resources:
+        downloads=1,
+    params:
+        folder=subpath(output.corpus, parent=True),
+    shell:
+        "python -m embscale fetch-task {wildcards.task}"
+        " --output {params.folder:q} 2> {log:q}"
+
+
+rule fetch_texts:
+    """Fetch the texts of a data set."""
+    input:
+        code=command_sources("fetch-texts"),
+    output:
+        texts=HUB / "texts/{texts}.jsonl.gz",
+        note=HUB / "texts/{texts}.jsonl.gz.note.json",
+    log:
+        "<logs>/fetch_texts/{texts}.log",
+    benchmark:
+        "<benchmarks>/fetch_texts/{texts}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    resources:
+        downloads=1,
+    params:
+        dataset=lambda wildcards: address(
+            config["texts"][wildcards.texts]["dataset"],
+            config["texts"][wildcards.texts]["revision"],
+        ),
+        subset=lambda wildcards: config["texts"][wildcards.texts]["subset"],
+        split=lambda wildcards: config["texts"][wildcards.texts]["split"],
+        column=lambda wildcards: config["texts"][wildcards.texts]["column"],
+    shell:
+        "python -m embscale fetch-texts {params.dataset}"
+        " --subset {params.subset:q}"
+        " --split {params.split:q}"
+        " --column {params.column:q}"
+        " --output {output.texts:q} 2> {log:q}"
+
+
+rule inventory:
+    """Say of every published checkpoint of the study what it is and whether it takes part."""
+    input:
+        code=command_sources("inventory"),
+        registry=config["hub"]["registry"],
+        pins=config["hub"]["pins"],
+    output:
+        csv="<results>/inventory.csv",
+        note="<results>/inventory.csv.note.json",
+    log:
+        "<logs>/inventory.log",
+    benchmark:
+        "<benchmarks>/inventory.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        suites=flags("--suite", config["suites"]),
+        layer_suites=flags("--layer-suite", config["layers"]["suites"]),
+        local_paths=flags(
+            "--local-path",
+            [
+                f"{model}={path}"
+                for model, path in config["hub"]["local_paths"].items()
+            ],
+        ),
+        token="--token" if has_token() else "",
+        max_table_gb=config["hub"]["max_table_gb"],
+        max_checkpoint_gb=config["hub"]["max_checkpoint_gb"],
+        max_download_gb=config["hub"]["max_download_gb"],
+    shell:
+        "python -m embscale inventory {params.suites} {params.layer_suites} {params.local_paths}"
+        " --registry {input.registry:q}"
+        " --pins {input.pins:q} {params.token}"
+        " --max-table-gb {params.max_table_gb}"
+        " --max-checkpoint-gb {params.max_checkpoint_gb}"
+        " --max-download-gb {params.max_download_gb}"
+        " --output {output.csv:q} 2> {log:q}"
