@@ -68,12 +68,13 @@ def score_numbers(rows: pd.DataFrame) -> Variables:
     }
 
 
-def layer_numbers(probes: pd.DataFrame) -> Variables:
-    """Accuracy of the layer classifiers, highest and lowest model."""
+def layer_numbers(probes: pd.DataFrame, texts: str) -> Variables:
+    """Accuracy of the layer classifiers, highest and lowest model; `texts` as in the parameters."""
     accuracy = _whole(probes, "accuracy")
     chance = _whole(probes, "chance")
     best, worst = accuracy.loc[accuracy["value"].idxmax()], accuracy.loc[accuracy["value"].idxmin()]
     return {
+        "texts": "held-out texts of the corpus" if texts == "heldout" else f"texts of the data set {texts}",
         "layers": int(best["n_layers"]),
         "chance": f"{chance['value'].mean() * PERCENT:.0f} %",
         "best": interval(best, digits=1),

@@ -137,7 +137,7 @@ def test_numbers_of_the_scores_by_hand():
 
 
 def test_numbers_of_the_layers_by_hand():
-    values = numbers.layer_numbers(probe_rows())
+    values = numbers.layer_numbers(probe_rows(), "heldout")
     assert values["best"] == "92.0 [90.0, 94.0]" and values["worst_model"] == "ladder-w16"
     assert (values["chance"], values["layers"], values["seeds"], values["not_converged"]) == ("33 %", 3, 1, 0)
 

@@ -181,6 +181,14 @@ def test_a_fault_that_passes_does_no_harm(hub, large, fault, container, tmp_path
     assert made.seen and torch.equal(stored(tmp_path / "t.safetensors"), table)
 
 
+@pytest.mark.parametrize("place", np.random.default_rng(0).integers(0, 4_194_304, 10).tolist())
+def test_a_connection_reset_at_any_byte_does_no_harm(hub, large, place, tmp_path):
+    checkpoint, table = large("legacy")
+    made = hub.fault(DATA, reset_after=place, after=2, times=1)
+    assert extract(checkpoint, tmp_path / "t.safetensors") == 0
+    assert made.seen > 2 and torch.equal(stored(tmp_path / "t.safetensors"), table)
+
+
 @pytest.mark.parametrize("fault", LASTING)
 @pytest.mark.parametrize("container", ["safetensors", "bin"])
 def test_a_fault_that_lasts_is_one_line_and_leaves_no_table(

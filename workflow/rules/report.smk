@@ -91,6 +91,7 @@ rule numbers:
         study=config["study"],
         where=flags("--where", LADDER_SCORES),
         vocab_size=config["tokenizer"]["vocab_size"],
+        texts=config["layers"]["texts"],
     shell:
         "python -m embscale numbers"
         " --study {params.study}"
@@ -99,6 +100,7 @@ rule numbers:
         " {params.where}"
         " --inventory {input.inventory:q}"
         " --probes {input.probes:q}"
+        " --texts {params.texts}"
         " --losses {input.losses:q}"
         " --vocab-size {params.vocab_size}"
         " --figures {input.figures:q}"

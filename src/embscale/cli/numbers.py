@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_where(parser)
     parser.add_argument("--inventory", type=Path, required=True, help="from embscale inventory")
     parser.add_argument("--probes", type=Path, nargs="+", required=True, help="from embscale probe")
+    parser.add_argument("--texts", required=True, help="whose hidden states were taken: heldout, or a data set's name")
     parser.add_argument("--losses", type=Path, nargs="+", required=True, help="from embscale train")
     parser.add_argument("--vocab-size", type=int, required=True)
     parser.add_argument("--figures", type=Path, nargs="+", required=True, help="figures of the report")
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     qrels = args.task / "qrels" / "test.tsv"
     inputs = [beir.corpus_file(args.task), qrels, args.scores, args.inventory, *args.probes, *args.losses, *notes]
     outputs = [args.variables, *(args.tables / f"{name}.md" for name in TABLES)]
-    params = {"study": args.study, "where": args.where, "vocab_size": args.vocab_size}
+    params = {"study": args.study, "where": args.where, "vocab_size": args.vocab_size, "texts": args.texts}
     with recorded(command="numbers", params=params, inputs=inputs, outputs=outputs) as (variables, *tables):
         scores = read_rows([args.scores], (), where=args.where)
         probes = read_rows(args.probes, (), where=[])
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
             "study": args.study,
             "corpus": numbers.corpus_numbers(list(beir.read_jsonl(inputs[0])), pd.read_csv(qrels, sep="\t")),
             "scores": numbers.score_numbers(scores),
-            "layers": numbers.layer_numbers(probes),
+            "layers": numbers.layer_numbers(probes, args.texts),
             "ladder": {name: str(training[0]["params"][name]) for name in ("blocks", "steps", "context", "batch")}
             | {"tokens": f"{max(int(rows['tokens'].max()) for rows in losses.values()):,}"},
             "versions": training[0]["libraries"],
