@@ -15,7 +15,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from embscale import beir, tables, tokens
+from embscale import beir, random_tables, tokens
 from embscale.retrieval import FolderTask, Scorer
 
 ROUNDS = 3
@@ -38,7 +38,7 @@ def main(task, tokenizer_folder, dims):
     print(f"{len(data.documents)} documents, {len(data.queries)} queries, {torch.get_num_threads()} threads")
     print("dims  ours, s  plain, s  ratio")
     for dim in dims:
-        table = tables.random(tokenizer.get_vocab_size(), dim, seed=0)
+        table = random_tables.independent(tokenizer.get_vocab_size(), dim, seed=0)
 
         def ours(table=table):
             scorer.per_query(table, ["ndcg_at_10"])

@@ -5,6 +5,7 @@ Text reaches the page as strings, already rounded, so that one place decides on 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,9 @@ import pandas as pd
 from embscale.figures.scaling import NAMES, PERCENT, final_rows, metric_label, random_band
 
 Variables = dict[str, Any]
+
+# How a cell with a number begins; a name may begin with a digit, too, but not with nothing behind it.
+NUMERIC = re.compile(r"[-−+]?[\d,.]+( |$|%)|not run$")
 
 
 def corpus_numbers(documents: Sequence[Mapping[str, Any]], qrels: pd.DataFrame) -> Variables:
@@ -142,6 +146,16 @@ def suites_table(inventory: pd.DataFrame) -> str:
     return markdown_table(lines)
 
 
+def other_tasks_table(rows: pd.DataFrame | None) -> str:
+    """Markdown rows of the scores on tasks of other kinds than retrieval, with what each interval is over."""
+    if rows is None:
+        return "No task of another kind is part of this study (`other_tasks` in its parameters): **not run**.\n"
+    lines = [["model", "task", "metric", "score × 100", "n", "interval over"]]
+    for _, row in rows.sort_values(["task", "suite", "dim", "model"]).iterrows():
+        lines.append([row["model"], row["task"], row["metric"], interval(row), f"{row['n']:,}", row["interval_over"]])
+    return markdown_table(lines)
+
+
 def provenance_table(notes: Mapping[str, Mapping[str, Any]]) -> str:
     """Markdown rows that say for each figure which command made it from which bytes."""
     lines = [["artifact", "command", "made from (SHA-256)"]]
@@ -158,9 +172,10 @@ def interval(row: pd.Series, *, digits: int = 2) -> str:
 
 
 def markdown_table(lines: Sequence[Sequence[str]]) -> str:
-    """A pipe table; the first line is its head, columns after the first are set to the right."""
+    """A pipe table; the first line is its head, columns of numbers are set to the right."""
     head, *body = lines
-    rule = [":--", *("--:" for _ in head[1:])]
+    columns = list(zip(*body, strict=True)) or [()] * len(head)
+    rule = ["--:" if any(cells) and all(NUMERIC.match(cell) for cell in cells if cell) else ":--" for cells in columns]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, rule, *body))
 
 

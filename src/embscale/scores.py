@@ -20,8 +20,11 @@ KEYS = [
     "tokenizer",
     "variant",
     "variant_dims",
+    "strength",
     "seed",
     "dim",
+    "pooling",
+    "special_tokens",
     "task",
     "metric",
     "table_sha256",
@@ -47,8 +50,9 @@ def summarise(per_query: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataF
     """
     frames = [_summarise_task(task, group, resamples=resamples, seed=seed) for task, group in per_query.groupby("task")]
     rows = pd.concat(frames).sort_values(KEYS, kind="stable", ignore_index=True)[COLUMNS]
-    numbers = ["step", "variant_dims", "seed"]
-    return rows.assign(**{name: rows[name].astype("Int64").mask(rows[name] == NONE) for name in numbers})
+    numbers = {name: rows[name].astype("Int64") for name in ("step", "variant_dims", "seed", "dim")}
+    numbers["strength"] = rows["strength"]
+    return rows.assign(**{name: column.mask(column == NONE) for name, column in numbers.items()})
 
 
 def _summarise_task(task: object, group: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFrame:

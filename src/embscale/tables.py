@@ -1,6 +1,7 @@
-"""Embedding tables on disk, and the ways to change one: each a pure function from table to table.
+"""Embedding tables on disk: the format, and ways to read one that may not fit into memory.
 
 A table is a matrix ``[rows, dims]`` whose row i is the vector of token i (Corey, "Methodology").
+`embscale.variants` changes tables, `embscale.random_tables` draws them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +60,27 @@ def to_float32(stored: np.ndarray, dtype: str) -> np.ndarray:
     return stored.astype(np.float32, copy=False)
 
 
+def round_to_bfloat16(values: np.ndarray) -> np.ndarray:
+    """Float32 values rounded to the nearest bfloat16, to the even one if two are as near (IEEE 754, 4.3.1).
+
+    Beyond bfloat16's largest number, 3.39e38, that is infinity.
+    """
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32)
+
+
+def join(blocks: Iterable[np.ndarray], rows: int) -> np.ndarray:
+    """Blocks of rows as one array ``[rows, dims]`` of their dtype, filled as they come: nothing is held twice."""
+    whole, filled = None, 0
+    for block in blocks:
+        if whole is None:
+            whole = np.empty((rows, block.shape[1]), block.dtype)
+        whole[filled : filled + len(block)] = block
+        filled += len(block)
+    assert whole is not None and filled == rows
+    return whole
+
+
 def memory_map(path: Path) -> tuple[np.ndarray, str]:
     """A table ``[rows, dims]`` as it is stored, read only where it is touched, and the format's word for its dtype.
 
@@ -92,6 +114,53 @@ def load(path: Path) -> np.ndarray:
     if not np.isfinite(table).all():
         raise EmbscaleError(f"{path}: holds values that are not finite numbers, in the shape {table.shape}")
     return table
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A table on disk that gives rows as float32 when they are asked for, and holds none.
+
+    Attributes:
+        path: the file.
+        dtype: the format's word for what it is stored in.
+        shape: ``(rows, dims)``.
+        offset: where in the file the values begin.
+    """
+
+    path: Path
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    @classmethod
+    def open(cls, path: Path) -> Stored:
+        """Look where the values lie.
+
+        Raises:
+            EmbscaleError: the file is missing, truncated or holds no table.
+        """
+        stored, dtype = memory_map(path)
+        return cls(path, dtype, stored.shape, path.stat().st_size - stored.nbytes)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """Rows one after the other, float32 ``[rows, dims]``.
+
+        Raises:
+            EmbscaleError: a value is not finite.
+        """
+        (start, stop, step), dims = rows.indices(len(self)), self.shape[1]
+        if step != 1:
+            raise ValueError(f"rows {rows}: only rows that follow each other can be read")
+        # Read instead of mapped: pages of a map stay in this process, until all of the table would be in memory.
+        first = self.offset + start * dims * np.dtype(STORED[self.dtype]).itemsize
+        raw = np.fromfile(self.path, STORED[self.dtype], max(stop - start, 0) * dims, offset=first)
+        block = to_float32(raw, self.dtype).reshape(-1, dims)
+        if not np.isfinite(block).all():
+            raise EmbscaleError(f"{self.path}: holds values that are not finite numbers, in the shape {self.shape}")
+        return block
 
 
 @dataclass(frozen=True)
@@ -143,90 +212,3 @@ def sha256(table: np.ndarray) -> str:
     digest = hashlib.sha256(f"{table.dtype.str}{table.shape}".encode())
     digest.update(np.ascontiguousarray(table).data)
     return digest.hexdigest()
-
-
-def random(rows: int, dims: int, *, seed: int) -> np.ndarray:
-    """Independent normal values of variance 1/dims: rows of length about 1.
-
-    Cosine scores do not depend on the scale.
-    """
-    return np.random.default_rng(seed).standard_normal((rows, dims), dtype=np.float32) / np.float32(np.sqrt(dims))
-
-
-def parse_random(text: str) -> tuple[int, int, int]:
-    """Rows, columns and seed of ``random:ROWSxDIMS:SEED``.
-
-    Raises:
-        EmbscaleError: the text has another form.
-    """
-    match = re.fullmatch(r"random:(\d+)x(\d+):(\d+)", text)
-    if match is None:
-        raise EmbscaleError(f"table {text!r}: expected random:ROWSxDIMS:SEED")
-    rows, dims, seed = map(int, match.groups())
-    return rows, dims, seed
-
-
-def crop(table: np.ndarray, dims: int) -> np.ndarray:
-    """The first `dims` columns; the table itself if it has no more (Corey, `crop`)."""
-    return table[:, :dims]
-
-
-def pad(table: np.ndarray, dims: int, *, seed: int, matched: bool) -> np.ndarray:
-    """The table with random columns appended up to `dims` in all; itself if it has as many (Corey, `pad`).
-
-    Args:
-        table: ``[rows, d]``.
-        dims: columns of the result.
-        seed: seed of the random columns.
-        matched: give the random columns the table's root mean square, so that each column, trained
-            or random, weighs the same.  Otherwise their standard deviation is that of the study,
-            ``sqrt(2 / (rows + dims))`` (xavier normal), whatever the table's scale.
-    """
-    rows, trained = table.shape
-    if dims <= trained:
-        return table
-    scale = root_mean_square(table) if matched else np.sqrt(2 / (rows + dims))
-    noise = np.random.default_rng(seed).standard_normal((rows, dims - trained), dtype=np.float32)
-    return np.concatenate([table, noise * np.float32(scale)], axis=1)
-
-
-def root_mean_square(table: np.ndarray) -> float:
-    """Root mean square of all values."""
-    return float(np.sqrt(np.mean(np.square(table, dtype=np.float64))))
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A named way to change a table: ``full``, ``crop:DIMS``, ``pad:DIMS:SEED`` or ``pad_rms:DIMS:SEED``.
-
-    Attributes:
-        kind: the first word, as it stands in the column ``variant``.
-        dims: columns asked for; None for ``full``.
-        seed: seed of random columns, if there are any.
-    """
-
-    kind: str
-    dims: int | None = None
-    seed: int | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Variant:
-        """Read the form above.
-
-        Raises:
-            EmbscaleError: the text has another form.
-        """
-        kind, *numbers = text.split(":")
-        expected = {"full": 0, "crop": 1, "pad": 2, "pad_rms": 2}.get(kind)
-        if expected != len(numbers) or not all(number.isdecimal() for number in numbers):
-            raise EmbscaleError(f"variant {text!r}: expected full, crop:DIMS, pad:DIMS:SEED or pad_rms:DIMS:SEED")
-        return cls(kind, *map(int, numbers))
-
-    def apply(self, table: np.ndarray) -> np.ndarray:
-        """The changed table."""
-        if self.dims is None:
-            return table
-        if self.kind == "crop":
-            return crop(table, self.dims)
-        assert self.seed is not None  # parse gives every pad a seed
-        return pad(table, self.dims, seed=self.seed, matched=self.kind == "pad_rms")

@@ -59,6 +59,7 @@ class TokenisedTexts:
 def tokenise(texts: Sequence[str], tokenizer: Tokenizer, *, max_length: int, special_tokens: bool) -> TokenisedTexts:
     """Token ids of texts, cut at `max_length` tokens, special ones counted."""
     tokenizer.enable_truncation(max_length)
+    tokenizer.no_padding()  # some tokenizers' files switch it on
     encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=special_tokens)
     ids = [np.asarray(encoding.ids, dtype=np.int32) for encoding in encodings]
     offsets = np.concatenate([[0], np.cumsum([len(i) for i in ids], dtype=np.int64)])

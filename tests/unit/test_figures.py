@@ -76,7 +76,25 @@ def norm_rows():
     )  # fmt: skip
 
 
+def geometry_rows():
+    rows = score_rows()
+    full = rows[(rows["variant"] == "full") & (rows["step"] == 40)]
+    idf = full.assign(variant="idf", value=full["value"] * 2, ci_low=full["value"], ci_high=full["value"] * 3)
+    bm25 = full.head(1).assign(suite="reference", model="bm25", variant="bm25", step=np.nan, dim=np.nan, value=0.4)
+    return pd.concat([rows, idf, bm25.assign(ci_low=0.3, ci_high=0.5)])
+
+
+def suite_rows():
+    rows = score_rows().assign(tokenizer="a")
+    full = rows[(rows["variant"] == "full") & (rows["step"] == 40)]
+    published = full.assign(suite="pythia", model=full["model"].str.replace("ladder-w", "pythia-"), step=np.nan)
+    early = published.assign(step=1, value=0.9, ci_low=0.8, ci_high=1.0)
+    return pd.concat([rows, published.assign(value=[0.05, 0.07], ci_low=0.04, ci_high=0.08), early])
+
+
 FIGURES = {
+    "suites": (suite_rows, "pythia on T: 5.00 (pythia-16, 16 columns) to 7.00 (pythia-32, 32 columns)"),
+    "table_geometry": (geometry_rows, "at width 32: as trained 3.20, weighted by rarity (idf) 6.40"),
     "scaling": (score_rows, "trained table: 1.60 at width 16, 3.20 at width 32"),
     "random_baseline": (score_rows, "from 1.10 with 16 columns to 6.00 with 64"),
     "training": (score_rows, "width 32: 2.00 before training, 3.20 after step 40"),
@@ -90,7 +108,7 @@ FIGURES = {
 def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
     rows, words = FIGURES[name]
     rows().to_csv(tmp_path / "rows.csv", index=False)
-    metric = ["--where", "metric=ndcg_at_10"] if rows is score_rows else []
+    metric = ["--where", "metric=ndcg_at_10"] if "score" in rows.__name__ else []
     for run in ("a", "b"):
         files = ["--svg", str(tmp_path / f"{run}.svg"), "--partial", str(tmp_path / f"{run}.md")]
         assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *metric, *files, "--image", "f.svg"]) == 0
@@ -149,3 +167,35 @@ def test_tables_have_a_row_per_model():
     assert "| ladder-w32 | 3 | 92.0 [90.0, 94.0] | 97.0 [95.0, 99.0] | 0.20 | 500 |" in numbers.layer_table(
         probe_rows()
     )
+
+
+@pytest.mark.parametrize("name", ["suites", "table_geometry"])
+def test_a_figure_of_what_was_not_run_says_so_in_its_place(name, tmp_path):
+    score_rows().assign(tokenizer="a").to_csv(tmp_path / "rows.csv", index=False)
+    files = ["--svg", str(tmp_path / "f.svg"), "--partial", str(tmp_path / "f.md")]
+    assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *files]) == 0
+    assert "**not run**" in (tmp_path / "f.md").read_text() and "![" not in (tmp_path / "f.md").read_text()
+
+
+def test_rows_that_no_condition_leaves_are_told(tmp_path, capsys):
+    score_rows().to_csv(tmp_path / "rows.csv", index=False)
+    arguments = ["scaling", "--rows", str(tmp_path / "rows.csv"), "--where", "task=U", "--svg", str(tmp_path / "f.svg")]
+    assert execute("draw", [*arguments, "--partial", str(tmp_path / "f.md")]) == 1
+    assert "no rows of the task 'U'; there are T" in capsys.readouterr().err
+
+
+def test_tables_say_what_was_not_run():
+    inventory = pd.DataFrame(
+        [("opt", "opt-175b", "main", "", np.nan, 50272, 12288, "OPT licence", "restricted", "On no hub.")],
+        columns=["suite", "model", "checkpoint", "repo", "commit", "rows", "dims", "licence", "status", "reason"],
+    )
+    assert "| opt | opt-175b | not pinned | 50,272 × 12,288 | OPT licence | On no hub. |" in numbers.suites_table(
+        inventory
+    )
+    assert "None" in numbers.suites_table(inventory.head(0))
+    assert "**not run**" in numbers.other_tasks_table(None)
+
+
+def test_columns_of_numbers_are_set_to_the_right():
+    rows = [["name", "score", "remark"], ["a", "1.50 [1.00, 2.00]", "3 of them"], ["7b", "−0.2", "x"], ["c", "", ""]]
+    assert numbers.markdown_table(rows).splitlines()[1] == "| :-- | --: | :-- |"

@@ -3,12 +3,28 @@
 import mteb
 import numpy as np
 import pytest
+import pytrec_eval
 import torch
 
-from embscale import tables, tokens
+from embscale import random_tables, tables, tokens
 from embscale.beir import RetrievalData
 from embscale.errors import EmbscaleError
-from embscale.retrieval import FolderTask, PooledTexts, Scorer, TableSearch, mteb_name
+from embscale.retrieval import (
+    ArrayTable,
+    Beside,
+    FolderTask,
+    PooledTexts,
+    Scorer,
+    StoredTable,
+    StreamedTable,
+    best,
+    choose_device,
+    depth_of,
+    mteb_name,
+    take,
+)
+
+random_table = random_tables.independent
 
 METRICS = ["ndcg_at_10", "map_at_100", "recall_at_100", "precision_at_5"]
 
@@ -37,7 +53,7 @@ def test_per_query_scores_equal_the_plain_route(data, tokenised, tokenizer_folde
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-    table = tables.random(300, 32, seed=0)
+    table = random_table(300, 32, 0)
     ours = Scorer(data, *tokenised).per_query(table, METRICS)
 
     static = StaticEmbedding(tokens.load_tokenizer(tokenizer_folder), embedding_weights=table)
@@ -50,11 +66,10 @@ def test_per_query_scores_equal_the_plain_route(data, tokenised, tokenizer_folde
 
 
 def test_the_mean_over_queries_is_mtebs_own_score(data, tokenised):
-    table = torch.from_numpy(tables.random(300, 16, seed=3))
     task = FolderTask(data)
     task.load_data()
-    search = TableSearch(table.numpy(), *(PooledTexts(group) for group in tokenised))
-    result = mteb.evaluate(search, task, cache=None, show_progress_bar=False)
+    ranking = Scorer(data, *tokenised).rank(random_table(300, 16, 3))
+    result = mteb.evaluate(ranking, task, cache=None, show_progress_bar=False)
     scores = result.task_results[0].scores["test"][0]
     for metric in METRICS:
         mean = np.mean([row[metric] for row in task.per_query.values()])
@@ -62,32 +77,207 @@ def test_the_mean_over_queries_is_mtebs_own_score(data, tokenised):
 
 
 def test_a_document_with_the_querys_own_id_is_no_answer(data, tokenised):
-    search = TableSearch(tables.random(300, 16, seed=0), *(PooledTexts(group) for group in tokenised))
-    task = FolderTask(data)
-    task.load_data()
-    split = task.dataset["default"]["test"]
-    search.index(split["corpus"])
-    found = search.search(split["queries"], top_k=100)
+    found = Scorer(data, *tokenised).rank(random_table(300, 16, 0)).search(None)
     assert all(query not in documents and len(documents) == 40 for query, documents in found.items())
 
 
-def test_pooling_is_the_direction_of_the_mean_row(tokenised):
-    table = torch.from_numpy(tables.random(300, 8, seed=1))
+def reference(data, table, lists, *, pooling=np.mean):
+    """pytrec_eval's scores of an exact search in float64, as BEIR's exact search and evaluation have it."""
+    documents, queries = (
+        np.array([pooling(table[ids].astype(np.float64), axis=0) if len(ids) else table[0] * 0.0 for ids in group])
+        for group in lists
+    )
+    lengths = [np.maximum(np.linalg.norm(vectors, axis=1), 1e-12) for vectors in (queries, documents)]
+    cosines = queries @ documents.T / np.outer(*lengths)
+    run = {
+        query: {name: float(score) for name, score in zip(data.documents, row, strict=True) if name != query}
+        for query, row in zip(data.queries, cosines.astype(np.float32), strict=True)
+    }
+    evaluated = pytrec_eval.RelevanceEvaluator(data.qrels, {"ndcg_cut.3,10", "map_cut.3"}).evaluate(run)
+    return {query: {mteb_name(name): value for name, value in row.items()} for query, row in evaluated.items()}
+
+
+@pytest.mark.parametrize("pooling", ["mean", "sum", "max"])
+@pytest.mark.parametrize("block_bytes", [2**29, 1200])
+def test_scores_are_trec_evals_of_an_exact_search(data, tokenised, pooling, block_bytes):
+    """However the columns and the documents are cut into blocks."""
+    table = random_table(300, 24, 5)
+    scorer = Scorer(data, *tokenised, pooling=pooling, block_bytes=block_bytes)
+    assert (len(scorer.chunks) > 1) == (block_bytes < 2**20)
+    ours = scorer.per_query(table, ["ndcg_at_3", "ndcg_at_10", "map_at_3"])
+    lists = [[group[i] for i in range(len(group))] for group in tokenised]
+    expected = reference(data, table, lists, pooling=getattr(np, pooling))
+    for query, row in ours.iterrows():
+        assert row.to_dict() == pytest.approx({name: expected[query][name] for name in row.index}, abs=1e-6)
+
+
+def small(documents, queries, qrels):
+    """Data and tokens of texts that are given as lists of token ids."""
+
+    def tokenised(lists):
+        offsets = np.cumsum([0, *map(len, lists)])
+        return tokens.TokenisedTexts(np.array([i for ids in lists for i in ids], np.int32), offsets)
+
+    names = [dict.fromkeys(group, "") for group in (documents, queries)]
+    groups = tokenised(list(documents.values())), tokenised(list(queries.values()))
+    return RetrievalData("Small", *names, qrels, "0" * 64), *groups
+
+
+def test_ties_go_to_the_document_whose_id_is_last_as_text():
+    """As in trec_eval: "9" before "10" before "1", whatever the order of the files, also beyond the depth."""
+    documents = {str(i): [1, 2] for i in range(1, 13)}
+    data, *groups = small(documents, {"q": [1, 2]}, {"q": {"9": 1, "10": 1}})
+    order = ["9", "8", "7", "6", "5", "4", "3", "2", "12", "11", "10", "1"]
+    for depth, block_bytes in ((100, 2**29), (3, 2**29), (3, 16)):
+        scorer = Scorer(data, *groups, depth=depth, block_bytes=block_bytes)
+        assert list(scorer.rank(random_table(3, 7, 0)).search(None)["q"]) == order[:depth]
+    run = {"q": dict.fromkeys(documents, 0.5)}
+    expected = pytrec_eval.RelevanceEvaluator(data.qrels, {"map_cut.20"}).evaluate(run)["q"]["map_cut_20"]
+    ours = Scorer(data, *groups).per_query(random_table(3, 7, 0), ["map_at_20"])
+    assert expected == (1 + 2 / 11) / 2 == pytest.approx(ours.loc["q", "map_at_20"])
+
+
+def test_equal_texts_tie_exactly_in_any_order_of_their_tokens():
+    generator = np.random.default_rng(0)
+    documents = {f"d{i:03}": list(generator.integers(0, 50, 9)) for i in range(203)}
+    documents |= {f"e{i}": generator.permutation(documents["d000"]).tolist() for i in range(5)}
+    data, *groups = small(documents, {"q": [1, 2, 3]}, {"q": {"d001": 1}})
+    found = Scorer(data, *groups, depth=300).rank(random_table(50, 100, 0)).search(None)["q"]
+    assert len({found[name] for name in ("d000", "e0", "e1", "e2", "e3", "e4")}) == 1
+
+
+def test_a_text_without_tokens_is_a_zero_vector_and_scores_0():
+    documents = {"a": [1], "b": [], "c": [2], "d": [0]}
+    data, *groups = small(documents, {"q": [1], "empty": []}, {"q": {"a": 1}, "empty": {"a": 1}})
+    table = np.array([[0, 0], [1, 0], [-1, 0.5]], np.float32)  # row 0 is all zeros
+    found = Scorer(data, *groups).rank(table).search(None)
+    assert found["q"] == pytest.approx({"a": 1, "b": 0, "d": 0, "c": -1 / np.sqrt(1.25)})
+    assert found["empty"] == dict.fromkeys("dcba", 0.0) and list(found["empty"]) == list("dcba")
+
+
+def test_a_cosine_that_is_no_number_counts_as_minus_1():
+    """Squares that overflow make one; BEIR's exact search sets them to -1."""
+    data, *groups = small({"a": [1], "b": [2]}, {"q": [0]}, {"q": {"a": 1}})
+    table = np.array([[1, 1], [3e38, 3e38], [1, -1]], np.float32)
+    assert Scorer(data, *groups).rank(table).search(None)["q"] == pytest.approx({"b": 0, "a": -1})
+
+
+def test_truncation_counts_special_tokens(tokenizer_folder):
+    from tokenizers.processors import TemplateProcessing
+
+    tokenizer = tokens.load_tokenizer(tokenizer_folder)
+    tokenizer.post_processor = TemplateProcessing(single="<|end|> $A <|end|>", special_tokens=[("<|end|>", 0)])
+    cut = tokens.tokenise(["The table of a model", ""], tokenizer, max_length=4, special_tokens=True)
+    assert list(cut.lengths) == [4, 2] and cut[0][0] == cut[0][-1] == 0 and 0 not in cut[0][1:-1]
+
+
+def test_the_first_columns_are_scored_on_the_way(data, tokenised):
+    table = random_table(300, 40, 2)
+    scorer = Scorer(data, *tokenised, block_bytes=7000)
+    for width, ranking in scorer.nested(ArrayTable(table), [3, 17, 40]):
+        alone = scorer.rank(table[:, :width])
+        assert ranking.scores == pytest.approx(alone.scores, abs=1e-6), width
+
+
+@pytest.mark.parametrize("dtype", ["F64", "F32", "F16", "BF16"])
+@pytest.mark.parametrize("small_enough", [True, False])
+def test_a_stored_table_scores_as_it_does_in_memory(tmp_path, monkeypatch, data, tokenised, dtype, small_enough):
+    path, values = tmp_path / "t.safetensors", random_table(300, 33, 2)
+    stored = (values.view(np.uint32) >> 16).astype("<u2") if dtype == "BF16" else values.astype(tables.STORED[dtype])
+    path.write_bytes(tables.header(dtype, values.shape, {}) + stored.tobytes())
+    if not small_enough:
+        monkeypatch.setattr("embscale.retrieval.BLOCK_BYTES", 0)
+    scorer = Scorer(data, *tokenised, block_bytes=5000)
+    expected = scorer.rank(tables.load(path)).scores
+    assert scorer.rank(StoredTable(path)).scores == pytest.approx(expected, abs=1e-6)
+    rounded = torch.from_numpy(tables.load(path)).bfloat16().float().numpy()
+    columns = StoredTable(path, bfloat16=True).columns(np.array([0, 7, 299]), 3, 20)
+    assert torch.equal(columns, torch.from_numpy(rounded[[0, 7, 299], 3:20]))
+
+
+def test_a_streamed_table_is_made_once_unless_memory_forbids(monkeypatch, data, tokenised):
+    table, passes = random_table(300, 30, 2), []
+
+    def blocks(start, stop):
+        passes.append((start, stop))
+        return (table[top : top + 64, start:stop] for top in range(0, 300, 64))
+
+    scorer = Scorer(data, *tokenised, block_bytes=5000)
+    streamed = StreamedTable(table.shape, np.arange(0, 300), blocks)
+    expected = scorer.rank(table).scores
+    assert scorer.rank(streamed).scores == pytest.approx(expected, abs=1e-6) and passes == [(0, 30)]
+    monkeypatch.setattr("embscale.retrieval.KEPT_BYTES", 4 * 300 * 12)
+    streamed = StreamedTable(table.shape, np.arange(0, 300), blocks)
+    scorer = Scorer(data, *tokenised)
+    assert torch.equal(streamed.columns(np.array([5, 299]), 4, 9), torch.from_numpy(table[[5, 299], 4:9]))
+    assert scorer.rank(streamed).scores == pytest.approx(expected, abs=1e-6)
+
+
+def test_tables_beside_each_other(data, tokenised):
+    left, right = random_table(300, 5, 1), random_table(300, 12, 2)
+    whole = np.concatenate([left, right[:, 5:]], axis=1)
+    beside, rows = Beside(ArrayTable(left), ArrayTable(right)), np.array([3, 4, 200])
+    for start, stop in ((0, 12), (2, 4), (6, 9), (3, 7), (5, 6)):
+        assert torch.equal(beside.columns(rows, start, stop), torch.from_numpy(whole[rows, start:stop])), start
+    scorer = Scorer(data, *tokenised)
+    assert scorer.rank(beside).scores == pytest.approx(scorer.rank(whole).scores, abs=1e-6)
+
+
+def test_the_best_are_those_of_a_stable_sort():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(0, 4, (20, 30), generator=generator).float()
+    values, places = best(scores.clone(), torch.arange(30), 7)
+    expected = scores.sort(dim=1, descending=True, stable=True)
+    assert torch.equal(values, expected[0][:, :7]) and torch.equal(places, expected[1][:, :7])
+
+
+def test_texts_are_taken_in_any_order(tokenised):
+    order = np.array([7, 40, 0, 7])
+    taken = take(tokenised[0], order)
+    assert [list(taken[i]) for i in range(4)] == [list(tokenised[0][i]) for i in order]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_table_with_values_that_are_no_numbers_is_refused(data, tokenised, value):
+    table = random_table(300, 8, 0)
+    table[tokenised[0][0][0], 3] = value
+    with pytest.raises(EmbscaleError, match="not finite numbers in 1 rows"):
+        Scorer(data, *tokenised).rank(table)
+
+
+def test_metrics_name_a_depth_that_is_kept(data, tokenised):
+    assert depth_of("ndcg_at_10") == 10
+    for wrong in ("ndcg", "ndcg_at_0", "ndcg_at_x"):
+        with pytest.raises(EmbscaleError, match="such as ndcg_at_10"):
+            depth_of(wrong)
+    with pytest.raises(EmbscaleError, match="kept to the depth of 5"):
+        Scorer(data, *tokenised, depth=5).per_query(random_table(300, 8, 0), ["ndcg_at_10"])
+
+
+def test_a_gpu_that_is_not_there_is_told(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto").type == "cpu"
+    with pytest.raises(EmbscaleError, match="finds no GPU"):
+        choose_device("cuda")
+
+
+def test_pooling_is_the_mean_row(tokenised):
+    table = torch.from_numpy(random_table(300, 8, 1))
     vectors = PooledTexts(tokenised[0]).pool(table)
     for text in range(len(tokenised[0]) - 1):
         mean = table[torch.from_numpy(tokenised[0][text]).long()].double().mean(0)
-        assert torch.allclose(vectors[text].double(), mean / mean.norm(), atol=1e-6)
+        assert torch.allclose(vectors[text].double(), mean, atol=1e-6)
     assert vectors[-1].abs().sum() == 0  # the empty document
 
 
 def test_a_table_too_short_for_the_tokens_is_refused(data, tokenised):
     with pytest.raises(EmbscaleError, match="but the table has 50 rows"):
-        Scorer(data, *tokenised).per_query(tables.random(50, 8, seed=0), METRICS)
+        Scorer(data, *tokenised).per_query(random_table(50, 8, 0), METRICS)
 
 
 def test_an_unknown_metric_is_refused(data, tokenised):
-    with pytest.raises(EmbscaleError, match="accuracy"):
-        Scorer(data, *tokenised).per_query(tables.random(300, 8, seed=0), ["accuracy"])
+    with pytest.raises(EmbscaleError, match="accuracy_at_10"):
+        Scorer(data, *tokenised).per_query(random_table(300, 8, 0), ["accuracy_at_10"])
 
 
 def test_tokens_of_other_texts_are_refused(data, tokenised):

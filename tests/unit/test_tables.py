@@ -1,75 +1,64 @@
-"""Table variants: exact identities and properties."""
+"""Tables on disk: every dtype, in blocks and whole, and what is refused."""
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from safetensors.torch import save_file
 
 from embscale import tables
 from embscale.errors import EmbscaleError
 
-matrices = st.tuples(st.integers(1, 12), st.integers(1, 9)).flatmap(
-    lambda shape: arrays(np.float32, shape, elements=st.floats(-10, 10, width=32))
-)
+DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
-@given(matrices, st.integers(0, 5))
-def test_crop_to_the_whole_width_or_more_is_the_table(table, more):
-    assert np.array_equal(tables.crop(table, table.shape[1] + more), table)
+def normal(rows, dims):
+    return np.random.default_rng(0).standard_normal((rows, dims), dtype=np.float32)
 
 
-@given(matrices, st.integers(1, 9))
-def test_pad_to_no_more_than_the_width_is_the_table(table, dims):
-    dims = min(dims, table.shape[1])
-    for matched in (False, True):
-        assert np.array_equal(tables.pad(table, dims, seed=1, matched=matched), table)
+@pytest.mark.parametrize("dtype", tables.STORED)
+def test_a_table_of_any_dtype_is_read_whole_and_in_blocks_as_torch_reads_it(dtype, tmp_path):
+    path, table = tmp_path / "t.safetensors", torch.from_numpy(normal(50, 6)).to(DTYPES[dtype])
+    save_file({tables.TENSOR: table}, path)
+    expected = table.float().numpy()
+    assert np.array_equal(tables.load(path), expected)
+    stored = tables.Stored.open(path)
+    assert (stored.dtype, stored.shape, len(stored)) == (dtype, (50, 6), 50)
+    for rows in (slice(0, 50), slice(7, 20), slice(49, 99), slice(None), slice(60, 70), slice(20, 7)):
+        assert np.array_equal(stored[rows], expected[rows])
+        assert stored[rows].dtype == np.float32
+    with pytest.raises(ValueError, match="follow each other"):
+        stored[::2]
 
 
-@given(matrices, st.integers(1, 20), st.integers(0, 99))
-def test_crop_undoes_pad(table, more, seed):
-    padded = tables.pad(table, table.shape[1] + more, seed=seed, matched=False)
-    assert padded.shape == (table.shape[0], table.shape[1] + more)
-    assert np.array_equal(tables.crop(padded, table.shape[1]), table)
+def test_a_block_with_a_value_that_is_no_number_is_refused_when_it_is_read(tmp_path):
+    path, table = tmp_path / "t.safetensors", normal(10, 2)
+    table[7, 1] = np.inf
+    tables.save(path, table, {})
+    stored = tables.Stored.open(path)
+    assert np.array_equal(stored[:7], table[:7])
+    with pytest.raises(EmbscaleError, match=r"t\.safetensors: holds values that are not finite"):
+        stored[5:8]
 
 
-def test_pad_has_the_scale_that_it_promises():
-    table = np.full((500, 20), 3.0, np.float32)
-    matched = tables.pad(table, 220, seed=0, matched=True)[:, 20:]
-    study = tables.pad(table, 220, seed=0, matched=False)[:, 20:]
-    assert tables.root_mean_square(matched) == pytest.approx(3.0, rel=0.02)
-    assert tables.root_mean_square(study) == pytest.approx(np.sqrt(2 / (500 + 220)), rel=0.02)
+@given(arrays(np.uint32, 8, elements=st.integers(0, 2**32 - 1)))
+def test_rounding_to_bfloat16_is_torch_s_for_every_number(bits):
+    values = bits.view(np.float32)
+    values = values[~np.isnan(values)]
+    expected = torch.from_numpy(values).bfloat16().float().numpy()
+    assert np.array_equal(tables.round_to_bfloat16(values), expected)
 
 
-def test_random_rows_have_length_about_one_and_depend_on_the_seed():
-    table = tables.random(1000, 64, seed=1)
-    assert np.square(table).sum(axis=1).mean() == pytest.approx(1, rel=0.02)
-    assert np.array_equal(table, tables.random(1000, 64, seed=1))
-    assert not np.array_equal(table, tables.random(1000, 64, seed=2))
-
-
-@pytest.mark.parametrize("text", ["", "fulll", "crop", "crop:x", "crop:1:2", "pad:8", "pad_rms:8:-1", "full:3"])
-def test_a_variant_in_another_form_is_refused(text):
-    with pytest.raises(EmbscaleError, match="expected full, crop:DIMS"):
-        tables.Variant.parse(text)
-
-
-def test_variants_apply_what_they_name():
-    table = tables.random(30, 8, seed=0)
-    assert np.array_equal(tables.Variant.parse("full").apply(table), table)
-    assert np.array_equal(tables.Variant.parse("crop:3").apply(table), table[:, :3])
-    expected = tables.pad(table, 12, seed=5, matched=True)
-    assert np.array_equal(tables.Variant.parse("pad_rms:12:5").apply(table), expected)
-
-
-@pytest.mark.parametrize("text", ["random:3x4", "random:3:4", "random:ax4:1"])
-def test_a_random_table_in_another_form_is_refused(text):
-    with pytest.raises(EmbscaleError, match="expected random:ROWSxDIMS:SEED"):
-        tables.parse_random(text)
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(1, 4))
+def test_joined_blocks_are_the_table(heights, dims):
+    table = normal(sum(heights), dims)
+    assert np.array_equal(tables.join(np.split(table, np.cumsum(heights)[:-1]), len(table)), table)
 
 
 def test_a_table_survives_the_disk_and_a_damaged_one_is_told(tmp_path):
-    path, table = tmp_path / "t.safetensors", tables.random(5, 4, seed=0)
+    path, table = tmp_path / "t.safetensors", normal(5, 4)
     tables.save(path, table, {"tensor": "x"})
     assert np.array_equal(tables.load(path), table)
     path.write_bytes(path.read_bytes()[:-3])

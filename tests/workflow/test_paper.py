@@ -1,5 +1,6 @@
 """The study of the published suites, whole, against a hub on loopback whose models are tiny."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from embscale.retrieval import Scorer
 from hub.repositories import ROWS, WIDTH, save, save_retrieval, save_texts
 
 ROOT = Path(__file__).resolve().parents[2]
+STS = "b0fddb56ed78048fa8b90373c8a3cfc37b684831"
 SCIDOCS = "f8c2fcf00f625baaa80f62ec5bd9e1fff3b8ae88"
 STUDY = ["studies/paper.yaml", "studies/tiny.yaml", "loopback.yaml"]
 
@@ -69,11 +71,19 @@ def checkout(serving, tmp_path_factory):
     serving.add("mteb/scidocs", published / "scidocs", kind="dataset", commit=SCIDOCS)
     save_texts(published / "imdb")
     imdb = serving.add("stanfordnlp/imdb", published / "imdb", kind="dataset")
+    pairs = [
+        {"sentence1": f"word{i} word{i + 1}", "sentence2": f"word{i} word{9 * i}", "score": i % 5} for i in range(30)
+    ]
+    (published / "sts").mkdir()
+    (published / "sts/test.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    serving.add("mteb/stsbenchmark-sts", published / "sts", kind="dataset", commit=STS)
     overlay = {
+        "other_tasks": ["STSBenchmark"],
         "study": "paper",
         "hub": {"registry": "suites.yaml", "pins": "pins.yaml"},
         "texts": {"imdb": {"revision": imdb}},
         "ladder": {"widths": [8]},
+        "claims": {"task": "SCIDOCS"},
         "layers": {"texts_count": 15},
     }
     (folder / "loopback.yaml").write_text(yaml.safe_dump(overlay))
@@ -143,6 +153,20 @@ def test_the_scores_are_those_of_the_published_tables(checkout, run):
         assert np.isclose(rows["value"].item(), expected)
         found = list((checkout / "results/hub/tables" / model).glob("*.safetensors"))
         assert np.array_equal(tables.load(found[0]), table.float().numpy())
+
+
+def test_tasks_of_another_kind_are_scored_and_shown(checkout):
+    rows = pd.concat(pd.read_csv(path) for path in (checkout / "results/paper/other_tasks").glob("*.csv"))
+    assert set(rows["task"]) == {"STSBenchmark"} and set(rows["n"]) == {30} and set(rows["interval_over"]) == {"pairs"}
+    assert set(rows["model"]) == {"ladder-w8"} | {m for ms in STAND_INS.values() for m in ms if m != GATED}
+    assert "STSBenchmark" in (checkout / "report/_site/paper/index.html").read_text()
+
+
+def test_claims_are_put_to_the_published_suites(checkout):
+    claims = pd.read_csv(checkout / "results/paper/claims.csv").set_index(["claim", "suite"])
+    # Of the models of this claim only one is here, of the other both.
+    assert claims.loc[("C2a", "pythia"), "verdict"] == "not run"
+    assert claims.loc[("C16b", "all"), "verdict"] != "not run"
 
 
 def test_layers_of_whole_checkpoints_are_classified(checkout):

@@ -10,6 +10,7 @@ FIGURE_ROWS = {
     "random_baseline": [rules.gather.output.csv],
     "training": [rules.gather.output.csv],
     "suites": [rules.gather.output.csv],
+    "table_geometry": [rules.gather.output.csv],
     "layer_accuracy": expand(rules.probe.output.rows, model=LAYER_MODELS),
     "layer_pca": expand(rules.geometry.output.pca, model=LAYER_MODELS),
     "layer_norms": expand(rules.geometry.output.norms, model=LAYER_MODELS),
@@ -26,6 +27,7 @@ FIGURE_FILTERS = {
     "random_baseline": LADDER_SCORES,
     "training": LADDER_SCORES,
     "suites": ALL_SCORES,
+    "table_geometry": LADDER_SCORES,
 }
 
 
@@ -66,6 +68,11 @@ rule numbers:
         qrels=rules.harvest.output.qrels,
         scores=rules.gather.output.csv,
         inventory=rules.inventory.output.csv,
+        other_tasks=(
+            expand(rules.evaluate.output.scores, model=CHECKPOINTS)
+            if config["other_tasks"]
+            else []
+        ),
         probes=expand(rules.probe.output.rows, model=LAYER_MODELS),
         losses=expand(rules.train.output.losses, width=config["ladder"]["widths"]),
         losses_notes=expand(rules.train.output.note, width=config["ladder"]["widths"]),
@@ -77,7 +84,7 @@ rule numbers:
         scores="<results>/report/tables/scores.md",
         tables=expand(
             "<results>/report/tables/{table}.md",
-            table=["layers", "ladder", "suites", "provenance"],
+            table=["layers", "ladder", "suites", "other_tasks", "provenance"],
         ),
     log:
         "<logs>/numbers.log",
@@ -90,6 +97,7 @@ rule numbers:
         tables=subpath(output.scores, parent=True),
         study=config["study"],
         where=flags("--where", LADDER_SCORES),
+        other_tasks=lambda wildcards, input: flags("--other-tasks", input.other_tasks),
         vocab_size=config["tokenizer"]["vocab_size"],
         texts=config["layers"]["texts"],
     shell:
@@ -98,7 +106,7 @@ rule numbers:
         " --task {params.task:q}"
         " --scores {input.scores:q}"
         " {params.where}"
-        " --inventory {input.inventory:q}"
+        " --inventory {input.inventory:q} {params.other_tasks}"
         " --probes {input.probes:q}"
         " --texts {params.texts}"
         " --losses {input.losses:q}"
@@ -132,7 +140,13 @@ rule render:
         project="<results>/report/_quarto.yml",
         references="<results>/report/references.bib",
         variables=rules.numbers.output.variables,
-        tables=[rules.numbers.output.scores, rules.numbers.output.tables],
+        tables=[
+            rules.numbers.output.scores,
+            rules.numbers.output.tables,
+            rules.claims.output.claims,
+            rules.claims.output.tables,
+            rules.compare.output.partial,
+        ],
         figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
         partials=expand(rules.draw.output.partial, figure=FIGURE_ROWS),
     output:

@@ -37,25 +37,22 @@ rule score:
     threads: 1
     params:
         **SCORING,
-        tables=lambda wildcards, input: flags(
-            "--table",
-            [
-                f"{step_of(checkpoint)}={path}"
-                for checkpoint, path in zip(CHECKPOINTS[wildcards.model], input.tables)
-            ],
-        ),
+        tables=lambda wildcards, input: [
+            f"{step_of(checkpoint)}={path}"
+            for checkpoint, path in zip(CHECKPOINTS[wildcards.model], input.tables)
+        ],
         variants=flags("--variant", config["scores"]["variants"]),
         suite=lambda wildcards: SUITES[wildcards.model],
         tokenizer=lambda wildcards: TOKENIZERS[wildcards.model],
     shell:
-        "python -m embscale score {params.tables} {params.variants} {params.metrics}"
+        "python -m embscale score {params.tables:q} {params.variants} --variants-of last {params.metrics}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
-        " --tokenizer {params.tokenizer}"
-        " --task {params.task:q}"
+        " --tokenizer-name {params.tokenizer}"
+        " --beir {params.task:q}"
         " --tokens {input.tokens:q}"
         " --threads {threads}"
-        " --output {output.scores:q} 2> {log:q}"
+        " --per-query {output.scores:q} 2> {log:q}"
 
 
 rule score_random:
@@ -76,24 +73,18 @@ rule score_random:
     threads: 1
     params:
         **SCORING,
-        tables=lambda wildcards: flags(
-            "--table",
-            [
-                f"random:{vocabulary(wildcards.tokenizer)}x{dim}:{seed}"
-                for dim in config["scores"]["random"]["dims"]
-                for seed in config["scores"]["random"]["seeds"]
-            ],
-        ),
-        suite="random",
+        tables=lambda wildcards: [
+            f"random:{vocabulary(wildcards.tokenizer)}x{dim}:{seed}"
+            for dim in config["scores"]["random"]["dims"]
+            for seed in config["scores"]["random"]["seeds"]
+        ],
     shell:
-        "python -m embscale score {params.tables} {params.metrics}"
-        " --suite {params.suite}"
-        " --model random"
-        " --tokenizer {wildcards.tokenizer}"
-        " --task {params.task:q}"
+        "python -m embscale score {params.tables:q} overlap overlap_idf bm25 {params.metrics}"
+        " --tokenizer-name {wildcards.tokenizer}"
+        " --beir {params.task:q}"
         " --tokens {input.tokens:q}"
         " --threads {threads}"
-        " --output {output.scores:q} 2> {log:q}"
+        " --per-query {output.scores:q} 2> {log:q}"
 
 
 rule gather:
@@ -127,3 +118,118 @@ rule gather:
         " --seed {params.seed}"
         " --csv {output.csv:q}"
         " --parquet {output.parquet:q} 2> {log:q}"
+
+
+rule evaluate:
+    """Score a model's last table on tasks of other kinds than retrieval."""
+    input:
+        code=command_sources("evaluate"),
+        table=lambda wildcards: table_file(
+            wildcards.model, CHECKPOINTS[wildcards.model][-1]
+        ),
+        tokenizer=lambda wildcards: tokenizer_file(TOKENIZERS[wildcards.model]),
+    output:
+        scores="<results>/other_tasks/{model}.csv",
+        note="<results>/other_tasks/{model}.csv.note.json",
+    log:
+        "<logs>/evaluate/{model}.log",
+    benchmark:
+        "<benchmarks>/evaluate/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
+    resources:
+        downloads=1,
+    params:
+        table=lambda wildcards, input: (
+            f"{step_of(CHECKPOINTS[wildcards.model][-1])}={input.table}"
+        ),
+        tasks=flags("--task", config["other_tasks"]),
+        tokenizer=subpath(input.tokenizer, parent=True),
+        tokenizer_name=lambda wildcards: TOKENIZERS[wildcards.model],
+        suite=lambda wildcards: SUITES[wildcards.model],
+        max_length=config["tokenizer"]["max_length"],
+        special_tokens=config["tokenizer"]["special_tokens"],
+        resamples=config["scores"]["bootstrap_resamples"],
+        seed=config["scores"]["bootstrap_seed"],
+    shell:
+        "python -m embscale evaluate {params.table:q} {params.tasks}"
+        " --tokenizer {params.tokenizer:q}"
+        " --tokenizer-name {params.tokenizer_name}"
+        " --suite {params.suite}"
+        " --model {wildcards.model}"
+        " --max-length {params.max_length}"
+        " --special-tokens {params.special_tokens}"
+        " --resamples {params.resamples}"
+        " --bootstrap-seed {params.seed}"
+        " --threads {threads}"
+        " --output {output.scores:q} 2> {log:q}"
+
+
+rule claims:
+    """Put the claims of the first study to the scores; a verdict with an interval for each."""
+    input:
+        code=command_sources("claims"),
+        scores=rules.gather.input.scores,
+        claims="workflow/claims.yaml",
+        registry=config["hub"]["registry"],
+        pins=config["hub"]["pins"],
+    output:
+        csv="<results>/claims.csv",
+        note="<results>/claims.csv.note.json",
+        trends="<results>/trends.csv",
+        claims="<results>/report/tables/claims.md",
+        tables=expand(
+            "<results>/report/tables/{table}.md",
+            table=["claims_not_run", "trends", "confounds"],
+        ),
+    log:
+        "<logs>/claims.log",
+    benchmark:
+        "<benchmarks>/claims.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        tables=subpath(output.claims, parent=True),
+        task=config["claims"]["task"],
+        ladder_task=config["corpus"]["task"],
+        special_tokens=config["tokenizer"]["special_tokens"],
+        metric=config["scores"]["primary_metric"],
+        resamples=config["scores"]["bootstrap_resamples"],
+        seed=config["scores"]["bootstrap_seed"],
+    shell:
+        "python -m embscale claims {input.scores:q}"
+        " --claims {input.claims:q}"
+        " --registry {input.registry:q}"
+        " --pins {input.pins:q}"
+        " --task {params.task}"
+        " --ladder-task {params.ladder_task}"
+        " --metric {params.metric}"
+        " --where pooling=mean"
+        " --where special_tokens={params.special_tokens}"
+        " --resamples {params.resamples}"
+        " --seed {params.seed}"
+        " --output {output.csv:q}"
+        " --trends {output.trends:q}"
+        " --tables {params.tables:q} 2> {log:q}"
+
+
+rule compare:
+    """Set our scores beside those that the first study published."""
+    input:
+        code=command_sources("compare"),
+        scores=rules.gather.output.csv,
+    output:
+        csv="<results>/comparison.csv",
+        note="<results>/comparison.csv.note.json",
+        partial="<results>/report/tables/comparison.md",
+    log:
+        "<logs>/compare.log",
+    benchmark:
+        "<benchmarks>/compare.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    shell:
+        "python -m embscale compare {input.scores:q}"
+        " --output {output.csv:q}"
+        " --partial {output.partial:q} 2> {log:q}"

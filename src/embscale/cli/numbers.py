@@ -17,6 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scores", type=Path, required=True, help="from embscale gather")
     add_where(parser)
     parser.add_argument("--inventory", type=Path, required=True, help="from embscale inventory")
+    parser.add_argument(
+        "--other-tasks", type=Path, action="append", default=[], metavar="CSV", help="from embscale evaluate"
+    )
     parser.add_argument("--probes", type=Path, nargs="+", required=True, help="from embscale probe")
     parser.add_argument("--texts", required=True, help="whose hidden states were taken: heldout, or a data set's name")
     parser.add_argument("--losses", type=Path, nargs="+", required=True, help="from embscale train")
@@ -26,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="gets one .md per table")
 
 
-TABLES = ("scores", "layers", "ladder", "suites", "provenance")
+TABLES = ("scores", "layers", "ladder", "suites", "other_tasks", "provenance")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -38,7 +41,16 @@ def run(args: argparse.Namespace) -> None:
 
     notes = [note_path(figure) for figure in args.figures]
     qrels = args.task / "qrels" / "test.tsv"
-    inputs = [beir.corpus_file(args.task), qrels, args.scores, args.inventory, *args.probes, *args.losses, *notes]
+    inputs = [
+        beir.corpus_file(args.task),
+        qrels,
+        args.scores,
+        args.inventory,
+        *args.other_tasks,
+        *args.probes,
+        *args.losses,
+        *notes,
+    ]
     outputs = [args.variables, *(args.tables / f"{name}.md" for name in TABLES)]
     params = {"study": args.study, "where": args.where, "vocab_size": args.vocab_size, "texts": args.texts}
     with recorded(command="numbers", params=params, inputs=inputs, outputs=outputs) as (variables, *tables):
@@ -62,6 +74,7 @@ def run(args: argparse.Namespace) -> None:
             numbers.layer_table(probes),
             numbers.ladder_table(losses, args.vocab_size),
             numbers.suites_table(pd.read_csv(args.inventory)),
+            numbers.other_tasks_table(read_rows(args.other_tasks, (), where=[]) if args.other_tasks else None),
             numbers.provenance_table(read_notes),
         )
         for path, text in zip(tables, texts, strict=True):

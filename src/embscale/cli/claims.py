@@ -1,0 +1,130 @@
+"""Put the first study's claims to the scores of every query; a verdict with an interval for each."""
+
+from __future__ import annotations
+
+import argparse
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from embscale.artifacts import recorded
+from embscale.errors import EmbscaleError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from embscale.claims import Panel
+
+TABLES = ("claims", "claims_not_run", "trends", "confounds")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("scores", type=Path, nargs="+", metavar="SCORES.parquet", help="from embscale score")
+    parser.add_argument("--claims", type=Path, required=True, metavar="YAML", help="workflow/claims.yaml")
+    parser.add_argument("--registry", type=Path, required=True, help="what goes along with width is taken from it")
+    parser.add_argument("--pins", type=Path, required=True)
+    parser.add_argument("--task", required=True, help="on which the study's models are compared, such as SCIDOCS")
+    parser.add_argument("--ladder-task", required=True, help="on which the ladder's are")
+    parser.add_argument("--metric", required=True, help="MTEB's name of it")
+    parser.add_argument(
+        "--other-task",
+        dest="other_tasks",
+        action="append",
+        default=[],
+        metavar="TASK=METRIC",
+        help="a task of another kind, for the claim that retrieval is the wrong measure; can be given again",
+    )
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="COLUMN=VALUE", help="keep only such rows; can be given again"
+    )
+    parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the queries")
+    parser.add_argument("--seed", type=int, required=True, help="of the resamples")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="CSV", help="a row for each claim")
+    parser.add_argument("--trends", type=Path, required=True, metavar="CSV", help="trends, peaks, bands, regressions")
+    parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="gets one .md per table")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read, test, correct, write."""
+    import pandas as pd
+
+    from embscale import claims, published, statistics
+
+    names = ("task", "ladder_task", "metric", "other_tasks", "where", "resamples", "seed")
+    params = {name: getattr(args, name) for name in names}
+    pins = [args.pins] if args.pins.exists() else []
+    inputs = [*args.scores, args.claims, args.registry, *pins, published.FILE]
+    outputs = [args.output, args.trends, *(args.tables / f"{name}.md" for name in TABLES)]
+    others = dict(_pair(text) for text in args.other_tasks)
+    with recorded(command="claims", params=params, inputs=inputs, outputs=outputs) as (csv, trends, *tables):
+        entries = claims.load(args.claims)
+        rows = _read(args.scores, {args.metric, *others.values()}, args.where)
+
+        def panel(task: str, metric: str) -> Panel:
+            there = ((rows["task"] == task) & (rows["metric"] == metric)).any()
+            # Tasks have queries of their own, so they get resamples of their own; the study's task gets those of
+            # scores.csv, so that its intervals are the same.
+            seed = args.seed if task in (args.task, args.ladder_task) else args.seed + zlib.crc32(task.encode())
+            given = {"task": task, "metric": metric, "resamples": args.resamples, "seed": seed}
+            return claims.panel(rows, **given) if there else claims.NOTHING
+
+        scored = panel(args.task, args.metric)
+        ladder = scored if args.ladder_task == args.task else panel(args.ladder_task, args.metric)
+        printed = published.load()
+        found = claims.ledger(
+            entries,
+            printed,
+            scored,
+            ladder,
+            task=args.task,
+            metric=args.metric,
+            other={task: panel(task, metric) for task, metric in others.items()},
+        )
+        found.to_csv(csv, index=False)
+        known = claims.facts(args.registry, args.pins)
+        panels = {args.task: scored, args.ladder_task: ladder}
+        described = pd.concat(
+            [claims.describe(made, known).assign(task=task) for task, made in panels.items()], ignore_index=True
+        )
+        described.to_csv(trends, index=False)
+        along = statistics.confounds(known[known["suite"].isin(published.suites(printed))])
+        texts = (
+            claims.claims_table(found),
+            claims.not_run_table(found),
+            claims.description_table(described),
+            claims.confounds_table(along),
+        )
+        for path, text in zip(tables, texts, strict=True):
+            path.write_text(text, "utf-8")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    task, mark, metric = text.partition("=")
+    if not (task and mark and metric):
+        raise EmbscaleError(f"--other-task {text}: expected TASK=METRIC, such as STSBenchmark=cosine_spearman")
+    return task, metric
+
+
+def _read(paths: list[Path], metrics: set[str], where: list[str]) -> pd.DataFrame:
+    """Rows of these metrics that fulfil every condition ``COLUMN=VALUE``."""
+    import pandas as pd
+
+    from embscale import scores
+
+    frames = []
+    for path in paths:
+        rows = scores.read_parquet(path)
+        if "query" not in rows.columns:
+            raise EmbscaleError(f"{path}: no column 'query'; expected the score of every query, from embscale score")
+        rows = rows[rows["metric"].isin(metrics)]
+        for condition in where:
+            column, _, value = condition.partition("=")
+            if column not in rows.columns:
+                raise EmbscaleError(f"{path}: no column {column!r}; it has {', '.join(map(str, rows.columns))}")
+            rows = rows[rows[column].astype(str) == value]
+        frames.append(rows)
+    found = pd.concat(frames, ignore_index=True)
+    if found.empty:
+        raise EmbscaleError(f"{paths[0]}: no rows of {', '.join(sorted(metrics))} {' '.join(where)}; check --where")
+    return found

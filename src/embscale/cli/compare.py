@@ -1,0 +1,30 @@
+"""Compare our scores with those that the first study published."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from embscale.artifacts import recorded
+from embscale.cli.draw import add_where, read_rows
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("scores", type=Path, metavar="SCORES.csv", help="from embscale gather")
+    add_where(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="CSV", help="a row for each common score")
+    parser.add_argument("--partial", type=Path, required=True, metavar="MD", help="the rows as a Markdown table")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read, match, write."""
+    from embscale import published, scores
+
+    params = {"where": args.where}
+    inputs, outputs = [args.scores, published.FILE], [args.output, args.partial]
+    with recorded(command="compare", params=params, inputs=inputs, outputs=outputs) as (csv, partial):
+        needed = tuple(name for name in scores.COLUMNS if name not in ("dim", "pooling", "special_tokens", "strength"))
+        rows = published.compare(read_rows([args.scores], needed, where=args.where), published.load())
+        rows.to_csv(csv, index=False)
+        partial.write_text(published.comparison_table(rows), "utf-8")

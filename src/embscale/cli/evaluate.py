@@ -1,0 +1,237 @@
+"""Evaluate embedding tables on tasks of MTEB: retrieval, reranking, similarity, pairs, classification, clustering.
+
+The data sets come from the hub at the revisions that MTEB pins; MTEB computes the scores.  A row holds the main score
+of a table, or of a variant of it, on one task, with a 95 % interval over what the column interval_over says.  A table
+is a file (FILE, or STEP=FILE where the training step goes into the rows) or random (random:ROWSxDIMS:SEED).
+
+    embscale evaluate table.safetensors --tokenizer DIR --task STSBenchmark --task STS17:en-en -o scores.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embscale import random_tables, scores, tables, tokens
+from embscale.artifacts import file_sha256, recorded
+from embscale.errors import EmbscaleError
+from embscale.progress import progress
+from embscale.variants import Variant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    import pandas as pd
+
+    from embscale.encoder import Gathered
+    from embscale.random_tables import RandomTable
+    from embscale.variants import Context, Rows
+
+RANDOM = "random"
+MAIN = "main"  # the step of a published checkpoint that does not tell it
+FULL = Variant("full")
+OF_TEXTS = ("sif", "idf")  # variants that depend on the texts of a task
+
+# Variants that a random table can have.  A crop of one is one with fewer columns, a pad one with more.
+OF_RANDOM = ("unit", "centred", "all_but_top", "whitened", "sif", "idf", "bf16")
+
+# Columns of the table by which the texts are learned.
+SCOUT_DIMS = 8
+
+ESTIMATE = ["value", "ci_low", "ci_high", "n", "interval_over"]
+
+# What the scores depend on beside files; it goes into the note.
+PARAMS = (
+    "tables",
+    "tasks",
+    "suite",
+    "model",
+    "tokenizer_name",
+    "variants",
+    "pooling",
+    "special_tokens",
+    "max_length",
+    "threads",
+    "resamples",
+    "bootstrap_seed",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("tables", nargs="+", metavar="TABLE", help="what to evaluate; see above")
+    parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER", help="holds tokenizer.json")
+    parser.add_argument(
+        "--task",
+        dest="tasks",
+        action="append",
+        required=True,
+        metavar="NAME",
+        help="MTEB's name, such as STSBenchmark or STS17:en-en, or a tier: small, full; can be given again",
+    )
+    parser.add_argument(
+        "--variant", dest="variants", action="append", default=[], help="of the tables beside full; can be given again"
+    )
+    parser.add_argument("--pooling", choices=("mean", "sum", "max"), default="mean", help="of a text's tokens (mean)")
+    parser.add_argument(
+        "--special-tokens", choices=("exclude", "include"), default="exclude", help="of the tokenizer (exclude)"
+    )
+    parser.add_argument("--max-length", type=int, default=2048, help="tokens after which a text is cut (2048)")
+    parser.add_argument("--threads", type=int, help="as many as there are cores")
+    parser.add_argument("--suite", default="own", help="goes into the rows of tables that are files")
+    parser.add_argument("--model", help="the same; the file's name")
+    parser.add_argument("--tokenizer-name", help="goes into the rows; the folder's name")
+    parser.add_argument("--resamples", type=int, default=10_000, help="bootstrap resamples (10000)")
+    parser.add_argument("--bootstrap-seed", type=int, default=1, help="of the resamples (1)")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="SCORES.csv", help="a row per score")
+    parser.add_argument("--per-example", type=Path, metavar="FILE.parquet", help="a row per query, pair or experiment")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table or a variant of it.
+
+    Attributes:
+        source: the file, or what is drawn.
+        variant: of it.
+        keys: what identifies it in the rows.
+    """
+
+    source: Path | RandomTable
+    variant: Variant
+    keys: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        """For progress and errors."""
+        name = self.source.stem if isinstance(self.source, Path) else self.source.text
+        return f"{name} {self.variant.text}"
+
+    def gather(self, ids: np.ndarray, context: Callable[[int], Context]) -> Gathered:
+        """The rows `ids` of it, and nothing else, in memory.
+
+        Args:
+            ids: tokens, ascending.
+            context: counts the tokens of a task for a table of so many rows.
+
+        Raises:
+            EmbscaleError: the table is missing or broken, or belongs to another tokenizer.
+        """
+        from embscale.encoder import Gathered
+
+        if isinstance(self.source, Path):
+            table: Rows = tables.Stored.open(self.source)
+        elif self.variant.kind == "full":
+            return Gathered(self.source.blocks(), self.source.rows, ids)
+        else:
+            table = self.source.draw()
+        rows = table.shape[0]
+        known = context(rows) if self.variant.kind in OF_TEXTS else None
+        return Gathered(self.variant.blocks(table, known), rows, ids)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Learn the texts of all tasks, then evaluate every table on each."""
+    import numpy as np
+    import pandas as pd
+    import torch
+
+    from embscale import tasks
+    from embscale.encoder import TableEncoder, TaskTexts
+
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    cases = _cases(args)
+    todo = [tasks.TableTask(name) for name in tasks.expand(args.tasks)]
+    files = dict.fromkeys(case.source for case in cases if isinstance(case.source, Path))
+    facts = {"datasets": {task.name: task.dataset for task in todo}}
+    with recorded(
+        command="evaluate",
+        params={name: getattr(args, name) for name in PARAMS},
+        inputs=[*files, tokens.tokenizer_file(args.tokenizer)],
+        outputs=[args.output, *filter(None, [args.per_example])],
+        facts=facts,
+    ) as made:
+        tokenizer = tokens.load_tokenizer(args.tokenizer)
+        special = args.special_tokens == "include"
+        texts = [TaskTexts(tokenizer, max_length=args.max_length, special_tokens=special) for _ in todo]
+        report = progress("evaluate", len(todo) * (len(cases) + 1))
+        # MTEB tells which texts a task has by asking for their vectors: those of some small table, this time.
+        scout = random_tables.independent(max(tokenizer.get_vocab().values()) + 1, SCOUT_DIMS, seed=0)
+        done = 0
+        for task, its in zip(todo, texts, strict=True):
+            task.evaluate(TableEncoder(scout, its, pooling="mean", name="scout"), resamples=1, seed=0)
+            report(done := done + 1, f"{task.name}: its texts")
+        used = np.unique(np.concatenate([its.rows for its in texts]))
+        shared = {
+            "tokenizer": args.tokenizer_name or args.tokenizer.resolve().name,
+            "tokenizer_sha256": tokens.tokenizer_sha256(args.tokenizer),
+            "pooling": args.pooling,
+            "special_tokens": args.special_tokens,
+        }
+        rows, examples = [], []
+        for case in cases:
+            table = None
+            for task, its in zip(todo, texts, strict=True):
+                if table is None or case.variant.kind in OF_TEXTS:
+                    table = case.gather(used, its.context)
+                encoder = TableEncoder(table, its, pooling=args.pooling, name=case.label)
+                score = task.evaluate(encoder, resamples=args.resamples, seed=args.bootstrap_seed)
+                keys = shared | case.keys
+                keys |= {"dim": table.shape[1], "task": task.name, "metric": task.metric}
+                keys |= {"data_sha256": _sha256(f"{task.dataset} {its.sha256}")}
+                rows.append(keys | {name: getattr(score, name) for name in ESTIMATE})
+                examples.append(score.examples.assign(**keys, interval_over=score.interval_over))
+                report(done := done + 1, f"{task.name}: {case.label} {score.value:.4f}")
+        _numbered(pd.DataFrame(rows))[[*scores.KEYS, *ESTIMATE]].to_csv(made[0], index=False)
+        if args.per_example:
+            columns = [*scores.KEYS, "interval_over", *tasks.EXAMPLE_COLUMNS]
+            scores.write_parquet(_numbered(pd.concat(examples, ignore_index=True))[columns], made[1])
+
+
+def _cases(args: argparse.Namespace) -> list[Case]:
+    """Every table, and the variants of each.
+
+    Raises:
+        EmbscaleError: a specification cannot be read, or a random table cannot have a variant.
+    """
+    variants = dict.fromkeys([FULL, *map(Variant.parse, args.variants)])
+    cases = []
+    for text in args.tables:
+        if text.startswith(f"{RANDOM}:"):
+            drawn = random_tables.parse_random(text)
+            keys: dict[str, Any] = {"suite": RANDOM, "model": RANDOM, "step": None, "table_sha256": _sha256(drawn.text)}
+            keys |= {"variant_dims": drawn.dims, "seed": drawn.seed}
+            name = f"{RANDOM}_{drawn.generator}" if drawn.generator else RANDOM
+            for variant in variants:
+                if variant.kind not in ("full", *OF_RANDOM):
+                    raise EmbscaleError(
+                        f"variant {variant.text!r} of {text}: a random table with fewer or more columns is another "
+                        f"random table; of random ones there are {', '.join(OF_RANDOM)}"
+                    )
+                changed = {"variant": name if variant == FULL else f"{name}+{variant.kind}"}
+                cases.append(Case(drawn, variant, keys | changed | {"strength": variant.strength}))
+            continue
+        match = re.fullmatch(rf"(\d+|{MAIN})=(.+)", text)
+        step, path = (match[1], Path(match[2])) if match else (MAIN, Path(text))
+        keys = {"suite": args.suite, "model": args.model or path.stem, "step": None if step == MAIN else int(step)}
+        keys["table_sha256"] = file_sha256(path) if path.is_file() else ""  # a missing one is told of as an input
+        for variant in variants:
+            kind = f"{variant.kind}_{variant.generator}" if variant.generator else variant.kind
+            asked = {"variant_dims": variant.dims, "seed": variant.seed, "strength": variant.strength}
+            cases.append(Case(path, variant, keys | asked | {"variant": kind}))
+    return cases
+
+
+def _numbered(rows: pd.DataFrame) -> pd.DataFrame:
+    """Whole numbers as such, where some rows have none."""
+    return rows.astype(dict.fromkeys(["step", "variant_dims", "seed"], "Int64") | {"strength": "Float64"})
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,162 @@
+"""The first study's published scores: its golden numbers, which are wrong, and how ours are set beside them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from embscale import published, scores
+from embscale.cli import execute
+from embscale.errors import EmbscaleError
+
+# As read from the study's published files, times 100, from narrow to wide.
+FULL = {
+    "pythia": [1.797, 3.254, 4.785, 6.374, 6.893, 8.063, 7.707, 7.688, 7.040, 7.109],
+    "opt": [1.246, 1.210, 2.046, 3.323, 3.376, 5.706, 5.380, 4.406, 6.398],
+    "cerebras-gpt": [1.015, 1.813, 1.527, 2.619, 3.611, 3.408, 4.647],
+    "bloom": [1.598, 1.591, 7.149, 6.609, 6.964, 6.381],
+    "t5-v1_1": [4.959, 6.550, 7.283, 6.318, 7.554],
+}
+# Mean and standard deviation over the four published seeds, some of them rounded twice.
+RANDOM = {
+    "gpt-neox-20b": ([1.42, 2.97, 3.29, 3.49, 3.60, 3.69], [0.12, 0.23, 0.11, 0.09, 0.07, 0.05]),
+    "t5-v1_1": ([1.46, 2.53, 2.89, 3.09, 3.14, 3.13], [0.12, 0.08, 0.13, 0.02, 0.09, 0.03]),
+    "opt": ([1.35, 2.72, 3.04, 3.17, 3.27, 3.32], [0.12, 0.18, 0.08, 0.10, 0.03, 0.03]),
+    "gpt2": ([1.40, 2.95, 3.43, 3.59, 3.77, 3.82], [0.07, 0.14, 0.14, 0.06, 0.07, 0.06]),
+    "bloom": ([1.62, 3.48, 4.06, 4.37, 4.62, 4.70], [0.15, 0.21, 0.15, 0.05, 0.06, 0.04]),
+}
+# Printed after the fault in the crop branch was mended.
+PYTHIA_CROP = [1.797, 2.416, 2.739, 2.931, 4.032, 3.412, 2.953, 3.738, 3.038, 2.36]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return published.load()
+
+
+@pytest.fixture(scope="module")
+def main(rows):
+    return rows[(rows["task"] == "SCIDOCS") & (rows["metric"] == "ndcg_at_10")]
+
+
+@pytest.mark.parametrize("suite", FULL)
+def test_full_scores_are_the_golden_numbers(main, suite):
+    chosen = main[(main["suite"] == suite) & (main["variant"] == "full")]
+    assert (chosen["value"] * 100).tolist() == pytest.approx(FULL[suite])
+    assert chosen["dims"].is_monotonic_increasing and chosen["valid"].all()
+
+
+@pytest.mark.parametrize("tokenizer", RANDOM)
+def test_random_scores_have_the_golden_means_and_deviations(main, tokenizer):
+    chosen = main[(main["suite"] == "random") & (main["tokenizer"] == tokenizer)]
+    by_dims = (chosen.groupby("dims")["value"].agg(["mean", "std", "count"]) * 100).loc[
+        [128, 512, 1024, 2048, 5120, 14336]
+    ]
+    means, deviations = RANDOM[tokenizer]
+    assert by_dims["mean"].tolist() == pytest.approx(means, abs=0.006)
+    assert by_dims["std"].tolist() == pytest.approx(deviations, abs=0.006)
+    assert set(chosen["seed"]) == {42, 43, 6573, 7776} and chosen["dims"].nunique() == 15
+
+
+def test_sound_crops_of_pythia_are_there_and_the_first_is_the_whole_table(main):
+    chosen = main[(main["suite"] == "pythia") & (main["variant"] == "crop") & main["valid"]]
+    assert (chosen["value"] * 100).tolist() == pytest.approx(PYTHIA_CROP)
+    full = main[(main["model"] == "pythia-14m") & (main["variant"] == "full")]["value"].iloc[0]
+    assert chosen["value"].iloc[0] == full  # 128 columns cropped to 128
+
+
+@pytest.mark.parametrize(("metric", "pythia", "t5"), [("ndcg_at_10", 1.27, 1.342), ("map_at_100", 0.689, 0.761)])
+def test_the_wrong_crops_are_marked_and_no_others(rows, metric, pythia, t5):
+    wrong = rows[~rows["valid"] & (rows["metric"] == metric)]
+    assert set(wrong["variant"]) == {"crop"} and wrong["reason"].str.len().gt(0).all()
+    assert {suite: set(group["value"].mul(100).round(3)) for suite, group in wrong.groupby("suite")} == {
+        "pythia": {pythia},
+        "t5-v1_1": {t5},
+    }
+    assert len(wrong) == 15
+    # No sound crop has the score of all other crops of its suite.
+    sound = rows[rows["valid"] & (rows["metric"] == metric) & (rows["variant"] == "crop")]
+    assert sound.groupby(["task", "suite"])["value"].nunique().gt(1).all()
+
+
+def test_every_row_names_a_source_and_no_score_is_there_twice(rows):
+    assert set(rows["source"]) == set(published.SOURCES)
+    assert (
+        not rows[rows["valid"]]
+        .duplicated(["suite", "model", "tokenizer", "variant", "variant_dims", "seed", "task", "metric"])
+        .any()
+    )
+    assert {suite: len(models) for suite, models in published.suites(rows).items()} == {
+        "pythia": 10, "opt": 9, "cerebras-gpt": 7, "bloom": 6, "t5-v1_1": 5
+    }  # fmt: skip
+
+
+def ours(**cells):
+    shared = {
+        "suite": "pythia",
+        "tokenizer": "gpt-neox-20b",
+        "step": 143000,
+        "task": "SCIDOCS",
+        "metric": "ndcg_at_10",
+        "ci_low": 0.01,
+        "ci_high": 0.02,
+        "n": 1000,
+        "variant_dims": np.nan,
+        "seed": np.nan,
+        "value": 0.018,
+    }
+    return {**shared, **cells}
+
+
+def test_our_scores_are_set_beside_the_published_ones(rows):
+    mine = pd.DataFrame(
+        [
+            ours(model="pythia-70m", variant="full", step=0),
+            ours(model="pythia-70m", variant="full", value=0.05, ci_low=0.04, ci_high=0.06),
+            ours(model="pythia-70m", variant="crop", variant_dims=128),
+            ours(model="pythia-70m", variant="pad", variant_dims=14336, seed=42, value=0.5),
+            ours(model="pythia-70m", variant="pad_faithful_legacy", variant_dims=14336, seed="42", value=0.054),
+            ours(model="pythia-70m", variant="pad_rms", variant_dims=14336, seed=42),
+            ours(model="random", suite="random", variant="random_legacy", variant_dims=512, seed=43, step=np.nan),
+            ours(model="a-model-of-our-own", variant="full"),
+        ]
+    )
+    found = published.compare(mine, rows)
+    by = found[found["valid"]].set_index(["model", "variant"])
+    assert by.loc[("pythia-70m", "full"), "difference"] == pytest.approx(0.05 - 0.04785)
+    assert by.loc[("pythia-70m", "full"), "inside"] and not by.loc[("pythia-70m", "crop"), "inside"]
+    assert by.loc[("pythia-70m", "pad"), "ours"] == 0.054
+    assert by.loc[("random", "random"), "tokenizer"] == "gpt-neox-20b"
+    assert len(found) == 5 and set(found.loc[~found["valid"], "published"].round(5)) == {0.0127}
+
+
+def test_the_studys_own_weights_are_compared_before_those_that_took_their_name(rows):
+    now, then = ours(model="pythia-14m", variant="full"), ours(model="pythia-14m-deduped", variant="full", value=0.019)
+    alone = published.compare(pd.DataFrame([now]), rows)
+    assert alone["ours"].tolist() == [0.018] and "another name" in alone["remark"].iloc[0]
+    both = published.compare(pd.DataFrame([now, then]), rows)
+    assert both["ours"].tolist() == [0.019] and both["remark"].tolist() == [""]
+
+
+def test_two_ways_of_scoring_are_not_mixed(rows):
+    twice = pd.DataFrame([ours(model="pythia-70m", variant="full")] * 2)
+    with pytest.raises(EmbscaleError, match="choose one way of scoring with --where"):
+        published.compare(twice, rows)
+
+
+def write(path, *cells):
+    frame = pd.DataFrame([dict.fromkeys(scores.COLUMNS) | cell for cell in cells])
+    frame[scores.COLUMNS].to_csv(path, index=False)
+    return path
+
+
+def test_the_command_writes_both_or_says_that_nothing_was_run(tmp_path, rows, capsys):
+    table = write(tmp_path / "scores.csv", ours(model="pythia-70m", variant="full", special_tokens="include"))
+    arguments = ["-o", str(tmp_path / "c.csv"), "--partial", str(tmp_path / "c.md")]
+    assert execute("compare", [str(table), "--where", "special_tokens=include", *arguments]) == 0
+    assert pd.read_csv(tmp_path / "c.csv")["published"].tolist() == pytest.approx([0.04785])
+    text = (tmp_path / "c.md").read_text("utf-8")
+    assert "| pythia-70m | full | SCIDOCS | ndcg_at_10 | 1.80 [1.00, 2.00] | 4.79 | -2.99 | no |" in text
+    assert "0 of 1 published scores" in text
+    write(table, ours(model="ladder-w16", suite="ladder", tokenizer="own", variant="full", task="own"))
+    assert execute("compare", [str(table), *arguments]) == 0
+    assert "**not run**" in (tmp_path / "c.md").read_text("utf-8") and pd.read_csv(tmp_path / "c.csv").empty
