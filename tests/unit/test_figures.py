@@ -92,8 +92,26 @@ def suite_rows():
     return pd.concat([rows, published.assign(value=[0.05, 0.07], ci_low=0.04, ci_high=0.08), early])
 
 
+def corey_score_rows():
+    """Two models of a suite of the first study on its task, the second scored as it published."""
+    shared = {"suite": "pythia", "tokenizer": "gpt-neox-20b", "variant": "full", "step": 143000}
+    rows = [
+        shared | {"model": "pythia-14m-deduped", "dim": 128, "value": 0.05},
+        shared | {"model": "pythia-1b", "dim": 2048, "value": 0.08063},
+        *(
+            {"suite": "random", "model": "random", "tokenizer": "gpt-neox-20b", "variant": "random", "dim": dim}
+            | {"seed": seed, "value": value}
+            for dim, seed, value in ((128, 1, 0.01), (128, 2, 0.02), (2048, 1, 0.03), (2048, 2, 0.03))
+        ),
+    ]
+    frame = pd.DataFrame(rows).assign(task="SCIDOCS", metric="ndcg_at_10", variant_dims=np.nan)
+    return frame.assign(ci_low=frame["value"] - 0.005, ci_high=frame["value"] + 0.005)
+
+
 FIGURES = {
     "suites": (suite_rows, "pythia on T: 5.00 (pythia-16, 16 columns) to 7.00 (pythia-32, 32 columns)"),
+    "suite_variants": (corey_score_rows, "Pythia computed here: 5.00 at 128 columns, 8.06 at 2048"),
+    "random_tokenizers": (corey_score_rows, "gpt-neox-20b computed here: 1.50 at 128 columns, 3.00 at 2048"),
     "table_geometry": (geometry_rows, "at width 32: as trained 3.20, weighted by rarity (idf) 6.40"),
     "scaling": (score_rows, "trained table: 1.60 at width 16, 3.20 at width 32"),
     "random_baseline": (score_rows, "from 1.10 with 16 columns to 6.00 with 64"),

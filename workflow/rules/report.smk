@@ -11,6 +11,8 @@ FIGURE_ROWS = {
     "training": [rules.gather.output.csv],
     "suites": [rules.gather.output.csv],
     "table_geometry": [rules.gather.output.csv],
+    "suite_variants": [rules.gather.output.csv],
+    "random_tokenizers": [rules.gather.output.csv],
     "layer_accuracy": expand(rules.probe.output.rows, model=LAYER_MODELS),
     "layer_pca": expand(rules.geometry.output.pca, model=LAYER_MODELS),
     "layer_norms": expand(rules.geometry.output.norms, model=LAYER_MODELS),
@@ -28,6 +30,8 @@ FIGURE_FILTERS = {
     "training": LADDER_SCORES,
     "suites": ALL_SCORES,
     "table_geometry": LADDER_SCORES,
+    "suite_variants": [*ALL_SCORES, f"task={config['claims']['task']}"],
+    "random_tokenizers": ALL_SCORES,
 }
 
 

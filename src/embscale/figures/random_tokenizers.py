@@ -1,0 +1,86 @@
+"""Random tables by tokenizer and number of columns (Corey, image1), beside what was reported."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from embscale import published
+from embscale.figures import NothingToShow, theme
+from embscale.figures.scaling import PERCENT, metric_label
+from embscale.figures.suite_variants import TASK
+
+COLUMNS = ("tokenizer", "variant", "seed", "dim", "task", "metric", "value")
+
+
+def reported(metric: str) -> pd.DataFrame:
+    """What the study published: mean, lowest and highest over its seeds."""
+    rows = published.load()
+    random = rows[(rows["suite"] == "random") & (rows["metric"] == metric) & (rows["task"] == TASK) & rows["valid"]]
+    return _bands(random.rename(columns={"dims": "dim"}))
+
+
+def computed(rows: pd.DataFrame) -> pd.DataFrame:
+    """The same of this study, on the study's task alone."""
+    return _bands(rows[(rows["variant"] == "random") & (rows["task"] == TASK)])
+
+
+def _bands(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.groupby(["tokenizer", "dim"])["value"].agg(["mean", "min", "max", "count"]).reset_index()
+
+
+def _both(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    ours, theirs = computed(rows), reported(str(rows["metric"].iloc[0]))
+    if ours.empty and theirs.empty:
+        raise NothingToShow("The first study published no random tables by this metric, and none were scored here.")
+    return ours, theirs
+
+
+def draw(rows: pd.DataFrame) -> Figure:
+    """A line for each tokenizer with the range of its seeds; hollow and dotted where it was reported only."""
+    ours, theirs = _both(rows)
+    tokenizers = sorted({*ours["tokenizer"], *theirs["tokenizer"]})
+    colours = theme.category_colours(tokenizers)
+    figure = theme.figure(height=4.6)
+    axes = figure.subplots()
+    labels = []
+    for tokenizer in tokenizers:
+        for frame, style in (
+            (theirs, {"linestyle": ":", "linewidth": 1.2, "markerfacecolor": "white"}),
+            (ours, {"linestyle": "-"}),
+        ):
+            line = frame[frame["tokenizer"] == tokenizer].sort_values("dim")
+            if line.empty:
+                continue
+            axes.fill_between(
+                line["dim"],
+                line["min"] * PERCENT,
+                line["max"] * PERCENT,
+                color=colours[tokenizer],
+                alpha=0.15,
+                linewidth=0,
+            )
+            axes.plot(line["dim"], line["mean"] * PERCENT, color=colours[tokenizer], marker="o", markersize=5, **style)
+            end = (float(line["dim"].iloc[-1]), float(line["mean"].iloc[-1]) * PERCENT, tokenizer, colours[tokenizer])
+        labels.append(end)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.set_xlim(right=max(x for x, *_ in labels) * 4.5)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("columns of the random table")
+    axes.set_ylabel(metric_label(rows))
+    theme.end_labels(axes, labels)
+    return figure
+
+
+def describe(rows: pd.DataFrame) -> str:
+    """What the figure shows: both ends of every line."""
+    ours, theirs = _both(rows)
+    parts = [
+        f"{tokenizer} {source}: {line['mean'].iloc[0] * PERCENT:.2f} at {line['dim'].iloc[0]} columns, "
+        f"{line['mean'].iloc[-1] * PERCENT:.2f} at {line['dim'].iloc[-1]}"
+        for source, frame in (("reported", theirs), ("computed here", ours))
+        for tokenizer, line in frame.groupby("tokenizer")
+    ]
+    missing = "" if len(ours) else " None of them was computed in this study."
+    return f"Lines of {metric_label(rows)} of random tables, one for each tokenizer. {'; '.join(parts)}.{missing}"
