@@ -14,15 +14,12 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from embscale.retrieval import Ranking, Scorer
+from embscale.retrieval import BLOCK_BYTES, Ranking, Scorer
 from embscale.tokens import TokenisedTexts
 from embscale.variants import Context, idf_weights
 
 # The parameters of Okapi BM25 as bm25s has them by default: Lucene's form, whose idf is never negative.
 BM25 = {"method": "lucene", "k1": 1.5, "b": 0.75}
-
-# Documents whose scores are made at once; see `retrieval.BLOCK_BYTES`.
-BLOCK_BYTES = 512 * 2**20
 
 
 def overlap(scorer: Scorer) -> Ranking:

@@ -100,3 +100,10 @@ def test_scores_go_through_mtebs_metrics(scorer):
     per_query = scorer.per_query(lexical.overlap(scorer), ["ndcg_at_10", "map_at_100"])
     assert list(per_query.index) == scorer.query_ids and per_query.to_numpy().max() <= 1
     assert torch.tensor(per_query.to_numpy()).isfinite().all()
+
+
+def test_a_query_without_tokens_scores_0_everywhere():
+    data = RetrievalData("T", {"d0": "", "d1": ""}, {"q": ""}, {"q": {"d0": 1}}, "0" * 64)
+    scorer = Scorer(data, texts([[1, 2], [3]]), texts([[]]))
+    for line in (lexical.overlap, lexical.overlap_idf, lexical.bm25):
+        assert line(scorer).search(None) == {"q": {"d1": 0.0, "d0": 0.0}}

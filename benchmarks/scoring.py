@@ -1,0 +1,221 @@
+"""Score tables of several widths by our route and by others: seconds, ratios, and memory for the largest table.
+
+    python benchmarks/scoring.py [--beir FOLDER --tokenizer FOLDER] [--dims DIMS ...] [--skip-memory]
+
+Without a folder the corpus is synthetic, of SciFact's size.  All routes run in this one process and end in MTEB's
+metrics, but for `embedding_bag`, which is pooling alone.
+
+study     the first study's: each text encoded by itself, bfloat16 rows, mean pooling in batches of 16, MTEB's search
+static    sentence-transformers' StaticEmbedding, MTEB's search
+cold      ours, from texts
+ours      ours for one further table, once the texts are tokenised
+
+The last column is the largest difference of any query's metric between ours and the study's route.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import mteb
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import InputModule
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+from embscale import beir, random_tables, tables, tokens
+from embscale.retrieval import FolderTask, Scorer, StoredTable
+
+METRICS = ["ndcg_at_10", "map_at_100", "recall_at_100"]
+LARGEST = (250_880, 14_336)
+MAX_LENGTH = 2048
+ROUNDS, SLOW_ROUNDS = 7, 2
+
+
+class EachByItself(InputModule):
+    """The first study's tokenising, look-up and pooling: bfloat16 rows times a float32 mask, the rest in float32."""
+
+    def __init__(self, tokenizer, table):
+        super().__init__()
+        self.tokenizer = tokenizer
+        self.table = torch.nn.Embedding.from_pretrained(torch.from_numpy(table).bfloat16())
+
+    def preprocess(self, inputs, prompt=None, **kwargs):
+        ids = [self.tokenizer.encode(text, max_length=MAX_LENGTH, truncation=True) for text in inputs]
+        length = max(map(len, ids))
+        padded = torch.tensor([row + [0] * (length - len(row)) for row in ids], dtype=torch.long)
+        mask = torch.arange(length) < torch.tensor([[len(row)] for row in ids])
+        return {"input_ids": padded, "attention_mask": mask.float()}
+
+    def forward(self, features, **kwargs):
+        mask = features["attention_mask"].unsqueeze(-1)
+        rows = self.table(features["input_ids"])
+        expanded = mask.expand(rows.shape).float()
+        pooled = (rows * expanded).sum(1) / expanded.sum(1).clamp(min=1e-9)
+        return features | {"sentence_embedding": pooled}
+
+    def get_embedding_dimension(self):
+        return self.table.embedding_dim
+
+    def save(self, *args, **kwargs):
+        raise NotImplementedError("a benchmark is not saved")
+
+
+def synthetic(folder):
+    """Texts of SciFact's number and length over Zipf-distributed words, and a tokenizer of those words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    generator, words = np.random.default_rng(0), 50_304
+    chances = 1 / np.arange(1, words + 1)
+
+    def text(length):
+        return " ".join(f"w{i}" for i in generator.choice(words, length, p=chances / chances.sum()))
+
+    tokenizer = Tokenizer(models.WordLevel({f"w{i}": i for i in range(words)}, unk_token="w0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
+    documents = {f"d{i}": text(length) for i, length in enumerate(generator.poisson(300, 5183))}
+    queries = {f"q{i}": text(20) for i in range(300)}
+    qrels = {query: {f"d{i}": 1} for i, query in enumerate(queries)}
+    return beir.RetrievalData("Synthetic", documents, queries, qrels, "0" * 64), folder
+
+
+def tokenised(data, folder):
+    tokenizer = tokens.load_tokenizer(folder)
+    return [
+        tokens.tokenise(list(texts.values()), tokenizer, max_length=MAX_LENGTH, special_tokens=True)
+        for texts in (data.documents, data.queries)
+    ]
+
+
+def through_mteb(data, model, **encode):
+    task = FolderTask(data)
+    task.load_data()
+    mteb.evaluate(model, task, cache=None, show_progress_bar=False, encode_kwargs=encode | {"show_progress_bar": False})
+    return task.per_query
+
+
+def seconds(function, rounds=ROUNDS):
+    """The shortest of several rounds, the one that other work has disturbed least, and what came of the last."""
+    times = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        result = function()
+        times.append(time.perf_counter() - started)
+    return min(times), result
+
+
+def compare(data, folder, widths):
+    from transformers import AutoTokenizer
+
+    slow_tokenizer = AutoTokenizer.from_pretrained(folder)
+    groups = tokenised(data, folder)
+    scorer = Scorer(data, *groups)
+    ids, offsets = torch.from_numpy(groups[0].ids).long(), torch.from_numpy(groups[0].offsets)
+    rows = max(tokens.load_tokenizer(folder).get_vocab_size(), scorer.highest_id + 1)
+    print(f"{len(data.documents)} documents of {len(ids)} tokens, {len(data.queries)} queries")
+    print(f"{torch.get_num_threads()} threads; seconds, in brackets: how many times as long as ours\n")
+    print("| dims | ours | cold | study | static | pooling: ours | embedding_bag | study / cold | difference |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for dims in widths:
+        table = random_tables.faithful(rows, dims, 42)
+        weights = torch.from_numpy(table)
+
+        def ours(table=table):
+            return scorer.per_query(table, METRICS)
+
+        def cold(table=table):
+            return Scorer(data, *tokenised(data, folder)).per_query(table, METRICS)
+
+        def study(table=table):
+            model = SentenceTransformer(modules=[EachByItself(slow_tokenizer, table)], device="cpu")
+            return through_mteb(data, model, batch_size=16)
+
+        def static(table=table):
+            return through_mteb(
+                data,
+                SentenceTransformer(
+                    modules=[StaticEmbedding(tokens.load_tokenizer(folder), embedding_weights=table)], device="cpu"
+                ),
+            )
+
+        def pooled(weights=weights):
+            return scorer.chunks[0].texts[1].pool(weights)
+
+        def bag(weights=weights):
+            return torch.nn.functional.embedding_bag(ids, weights, offsets, mode="mean", include_last_offset=True)
+
+        ours()  # the first call pays for imports
+        took, results = {}, {}
+        for function in (ours, pooled, bag, cold, study, static):
+            rounds = SLOW_ROUNDS if function in (cold, study, static) else ROUNDS
+            took[function.__name__], results[function.__name__] = seconds(function, rounds)
+        rows_of = results["study"]
+        off = max(
+            abs(row[name] - rows_of[query][name]) for query, row in results["ours"].iterrows() for name in METRICS
+        )
+
+        def cell(name, unit, took=took):
+            return f"{took[name]:.3g} ({took[name] / took[unit]:.3g})"
+
+        cells = [str(dims), f"{took['ours']:.3g}", *(cell(name, "ours") for name in ("cold", "study", "static"))]
+        cells += [f"{took['pooled']:.3g}", cell("bag", "pooled"), f"{took['study'] / took['cold']:.3g}", f"{off:.1e}"]
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def memory(dtype):
+    """Score a table of the largest shape, all zeros in a sparse file, and print the peak memory of this process."""
+    with tempfile.TemporaryDirectory() as scratch:
+        data, folder = synthetic(Path(scratch))
+        groups = tokenised(data, folder)
+        # The same tokens spread over all rows.
+        spread = [tokens.TokenisedTexts(group.ids * 4, group.offsets) for group in groups]
+        scorer = Scorer(data, *spread)
+        path = Path(scratch) / "table.safetensors"
+        with path.open("wb") as file:
+            start = tables.header(dtype, LARGEST, {})
+            file.write(start)
+            file.truncate(len(start) + LARGEST[0] * LARGEST[1] * np.dtype(tables.STORED[dtype]).itemsize)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        started = time.perf_counter()
+        scorer.per_query(StoredTable(path), METRICS)
+        took, peak = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"| {dtype} | {len(scorer.rows)} | {took:.1f} | {before / 2**20:.2f} | {peak / 2**20:.2f} |", flush=True)
+
+
+def main():
+    warnings.filterwarnings("ignore")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--beir", type=Path)
+    parser.add_argument("--tokenizer", type=Path)
+    parser.add_argument("--dims", type=int, nargs="+", default=[128, 1024, 5120])
+    parser.add_argument("--skip-memory", action="store_true")
+    parser.add_argument("--memory", choices=tables.STORED, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.memory:
+        memory(args.memory)
+        return
+    if not args.skip_memory:
+        print(f"A table of {LARGEST[0]} x {LARGEST[1]}\n")
+        print("| dtype | rows in use | seconds | GiB before | peak GiB |\n|---|---|---|---|---|", flush=True)
+        for dtype in tables.STORED:
+            # A process for each, since a peak never falls, and first, since a process begins with its parent's peak.
+            subprocess.run([sys.executable, __file__, "--memory", dtype], check=True)
+        print()
+    if args.beir:
+        compare(beir.load(args.beir), args.tokenizer, args.dims)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        compare(*synthetic(Path(scratch)), args.dims)
+
+
+if __name__ == "__main__":
+    main()
