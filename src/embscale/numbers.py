@@ -15,6 +15,8 @@ from embscale.figures.scaling import NAMES, PERCENT, final_rows, metric_label, r
 
 Variables = dict[str, Any]
 
+NOT_RUN = "not run"
+
 # How a cell with a number begins; a name may begin with a digit, too, but not with nothing behind it.
 NUMERIC = re.compile(r"[-−+]?[\d,.]+( |$|%)|not run$")
 
@@ -50,9 +52,13 @@ def score_numbers(rows: pd.DataFrame) -> Variables:
     random = full["dim"].map(band["mean"])
     best = full.loc[full["value"].idxmax()]
     untrained = full["model"].map(rows[(rows["variant"] == "full") & (rows["step"] == 0)].set_index("model")["value"])
+    alone = {kind: rows[rows["variant"] == kind] for kind in ("overlap", "overlap_idf", "bm25")}
+    weighted = final_rows(rows).query("variant == 'idf'").sort_values("width")
     return {
         "metric": metric_label(rows),
         "models": len(full),
+        "idf_widest": interval(weighted.iloc[-1]) if len(weighted) else NOT_RUN,
+        **{kind: interval(found.iloc[0]) if len(found) else NOT_RUN for kind, found in alone.items()},
         "widths": ", ".join(str(width) for width in full["dim"]),
         "queries": f"{int(full['n'].iloc[0]):,}",
         "best": interval(best),
