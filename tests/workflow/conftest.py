@@ -2,12 +2,15 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Toy:
@@ -68,6 +71,22 @@ class Toy:
         finally:
             process.kill()
             process.wait()
+
+
+@pytest.fixture(scope="session")
+def copy_of_checkout(tmp_path_factory):
+    """A function that copies what git tracks, as it stands in the working tree, to a folder of that name."""
+
+    def copy(name):
+        folder = tmp_path_factory.mktemp(name)
+        listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        for path in listed.splitlines():
+            if (ROOT / path).is_file():
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / path, folder / path)
+        return folder
+
+    return copy
 
 
 @pytest.fixture

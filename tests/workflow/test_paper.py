@@ -2,10 +2,8 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +14,6 @@ from embscale import beir, tables, tokens
 from embscale.retrieval import Scorer
 from hub.repositories import ROWS, WIDTH, save, save_retrieval, save_texts
 
-ROOT = Path(__file__).resolve().parents[2]
 STS = "b0fddb56ed78048fa8b90373c8a3cfc37b684831"
 SCIDOCS = "f8c2fcf00f625baaa80f62ec5bd9e1fff3b8ae88"
 STUDY = ["studies/paper.yaml", "studies/tiny.yaml", "loopback.yaml"]
@@ -40,14 +37,9 @@ GATED = "Llama-2-7b-hf"
 
 
 @pytest.fixture(scope="module")
-def checkout(serving, tmp_path_factory):
+def checkout(serving, copy_of_checkout, tmp_path_factory):
     """A copy of what git tracks with an overlay that swaps the models, and the hub that holds them."""
-    folder = tmp_path_factory.mktemp("paper")
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in listed.splitlines():
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+    folder = copy_of_checkout("paper")
     registry = yaml.safe_load((folder / "workflow/suites.yaml").read_text())
     published = tmp_path_factory.mktemp("published")
     kept = {}

@@ -44,14 +44,9 @@ def edited(path, change):
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory):
+def checkout(copy_of_checkout):
     """A copy of what git tracks, with the tiny study computed in it."""
-    folder = tmp_path_factory.mktemp("checkout")
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in listed.splitlines():
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+    folder = copy_of_checkout("checkout")
     snakemake(folder, *TINY)
     return folder
 
@@ -68,8 +63,8 @@ def test_nothing_is_left_to_do(checkout):
 
 def test_scores_have_every_row_once_and_are_sane(checkout):
     scores = pd.read_csv(checkout / "results/tiny/scores.csv")
-    # Two models: two steps as they are and three variants; six random tables; three metrics of each.
-    assert len(scores) == (2 * (2 + 3) + 3 * 2) * 3
+    # Two models: two steps as they are and seven variants; six random tables; three references; three metrics of each.
+    assert len(scores) == (2 * (2 + 7) + 3 * 2 + 3) * 3
     assert not scores.duplicated(["model", "step", "variant", "variant_dims", "seed", "metric"]).any()
     assert scores[["value", "ci_low", "ci_high"]].to_numpy().min() >= 0
     assert (scores["ci_low"] <= scores["value"]).all() and (scores["value"] <= scores["ci_high"]).all()
