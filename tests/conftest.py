@@ -8,6 +8,7 @@ import tempfile
 
 import pytest
 
+from hub.repositories import SENTENCES, VOCABULARY
 from hub.server import Hub
 
 # Before the client, numpy, torch and transformers are imported, which read these once: the only hub is ours.
@@ -17,14 +18,6 @@ for name in [name for name in os.environ if name.startswith(("HF_", "HUGGING_FAC
 os.environ |= {"HF_ENDPOINT": HUB.endpoint, "HF_HOME": tempfile.mkdtemp(), "DISABLE_SAFETENSORS_CONVERSION": "1"}
 os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
-VOCABULARY = 300
-SENTENCES = [
-    "The table of a model holds one row for each token.",
-    "A layer adds to the vectors that the layer before it handed on.",
-    "Which layer does a vector come from? A linear probe can often tell.",
-    "Wide models have long rows, narrow models have short ones.",
-]
 
 # Sizes that every family knows under some name; unknown names are harmless.
 SIZES = {

@@ -9,11 +9,11 @@ from mteb.models import EncoderProtocol
 from mteb.types import PromptType
 from tokenizers.processors import TemplateProcessing
 
-from conftest import SENTENCES, VOCABULARY
 from embscale import tokens
 from embscale.encoder import Gathered, TableEncoder, TaskTexts
 from embscale.errors import EmbscaleError
 from embscale.variants import Context
+from hub.repositories import SENTENCES, VOCABULARY
 
 TEXTS = [*SENTENCES, "", "wide wide wide", SENTENCES[0]]
 POOLED = {"mean": np.mean, "sum": np.sum, "max": np.max}

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import average_precision_score
 
-from conftest import VOCABULARY
 from embscale import scores, tables, tasks, tokens
 from embscale.artifacts import file_sha256, note_path, read_note
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
-from hub.repositories import save_retrieval
+from hub.repositories import VOCABULARY, save_retrieval
 
 TASKS = [
     "SCIDOCS",

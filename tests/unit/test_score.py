@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conftest import SENTENCES
 from embscale import beir, random_tables, scores, tables
 from embscale.cli import execute
+from hub.repositories import SENTENCES
 
 ROWS, DIMS = 300, 24
 
