@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from hub.repositories import SENTENCES, VOCABULARY
+from hub.repositories import SENTENCES, VOCABULARY, save_tokenizer
 from hub.server import Hub
 
 # Before the client, numpy, torch and transformers are imported, which read these once: the only hub is ours.
@@ -82,18 +82,8 @@ def hub(serving):
 @pytest.fixture(scope="session")
 def tokenizer_folder(tmp_path_factory):
     """A byte-level tokenizer trained on a few sentences, in the Hugging Face layout."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=["<|end|>"], initial_alphabet=alphabet)
-    tokenizer.train_from_iterator(SENTENCES, trainer)
     folder = tmp_path_factory.mktemp("tokenizer")
-    tokenizer.save(str(folder / "tokenizer.json"))
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|end|>"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config), "utf-8")
+    save_tokenizer(folder)
     return folder
 
 
