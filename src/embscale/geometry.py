@@ -27,12 +27,12 @@ def principal_components(states: HiddenStates, *, points: int, seed: int) -> pd.
     Raises:
         EmbscaleError: there are fewer vectors than asked for.
     """
-    layers, vectors, width = states.before_norm().states.shape
+    layers, vectors = len(states.classes), len(states.text)
     chosen = points // layers
     if not 0 < chosen <= vectors:
         raise EmbscaleError(f"{points} points over {layers} layers: each layer has {vectors} vectors")
     tokens = np.sort(np.random.default_rng(seed).choice(vectors, chosen, replace=False))
-    raw = states.before_norm().states[:, tokens].reshape(layers * chosen, width).astype(np.float64)
+    raw = states.take(states.classes, tokens).reshape(layers * chosen, -1).astype(np.float64)
     unit = raw / np.linalg.norm(raw, axis=1, keepdims=True).clip(min=1e-12)
     frames = []
     for scaling, values in zip(SCALINGS, (raw, unit), strict=True):
@@ -40,7 +40,7 @@ def principal_components(states: HiddenStates, *, points: int, seed: int) -> pd.
         projected = pca.fit_transform(values)
         frame = {
             "scaling": scaling,
-            "layer": np.repeat(states.before_norm().layers, chosen),
+            "layer": np.repeat(states.classes, chosen),
             "layer_index": np.repeat(np.arange(layers), chosen),
             "text": np.tile(states.text[tokens], layers),
             "position": np.tile(states.position[tokens], layers),
@@ -55,7 +55,7 @@ def principal_components(states: HiddenStates, *, points: int, seed: int) -> pd.
 
 def norms(states: HiddenStates) -> pd.DataFrame:
     """Shortest, mean, median and longest vector of each layer; the final norm's output is marked as such."""
-    lengths = np.linalg.norm(states.states.astype(np.float64), axis=2)
+    lengths = np.stack([np.linalg.norm(np.asarray(a, np.float64), axis=1) for a in states.arrays.values()])
     return pd.DataFrame(
         {
             "layer": list(states.layers),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 EMBEDDING = "embedding"
+BLOCK_INPUT = "block input"
 FINAL_NORM = "final norm"
+LAYER = "layer."  # before a layer's name in a file
 
 
 @dataclass(frozen=True)
@@ -52,32 +54,43 @@ class HiddenStates:
     """Vectors of the same tokens at every layer.
 
     Attributes:
-        states: float32 ``[layers, vectors, width]``.
-        layers: names of the layers: ``embedding``, ``block 1`` ... and, after the last block, ``final norm``.
+        arrays: the layers by name, in the order in which a token passes them: ``embedding`` (the stored row),
+            ``block input`` (where the family changes a row before block 1), ``block 1`` ... and, after the last
+            block, ``final norm``.  Each is ``[vectors, width]``; memory-mapped if it was loaded.
         text: the text that a vector comes from, as an index, int64 ``[vectors]``.
         position: the vector's place in its text, the first token being 0, int64 ``[vectors]``.
         token: the token's id, int64 ``[vectors]``.
         metadata: what the states were made of: text ids, digests, counts.
     """
 
-    states: np.ndarray
-    layers: tuple[str, ...]
+    arrays: Mapping[str, np.ndarray]
     text: np.ndarray
     position: np.ndarray
     token: np.ndarray
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def width(self) -> int:
-        """Length of a vector."""
-        return self.states.shape[2]
+    def layers(self) -> tuple[str, ...]:
+        """Names of all layers."""
+        return tuple(self.arrays)
 
-    def before_norm(self) -> HiddenStates:
-        """The same without the final norm's output, which is no layer of its own."""
-        kept = [i for i, layer in enumerate(self.layers) if layer != FINAL_NORM]
-        layers = tuple(self.layers[i] for i in kept)
-        # The final norm comes last, so this is a view and copies nothing.
-        return HiddenStates(self.states[: len(kept)], layers, self.text, self.position, self.token, self.metadata)
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The layers that a classifier tells apart: what goes into block 1, and what each block hands on.
+
+        The final norm's output is no layer of its own, and a stored row only one where block 1 receives it as it is.
+        """
+        left_out = {FINAL_NORM, EMBEDDING} if BLOCK_INPUT in self.arrays else {FINAL_NORM}
+        return tuple(layer for layer in self.arrays if layer not in left_out)
+
+    @property
+    def width(self) -> int:
+        """Length of a vector at the classes, which all have the same."""
+        return self.arrays[self.classes[0]].shape[1]
+
+    def take(self, layers: Sequence[str], vectors: np.ndarray) -> np.ndarray:
+        """Some vectors at some layers, float32 ``[layers, vectors, width]``, read from disk if need be."""
+        return np.stack([np.asarray(self.arrays[layer][vectors], np.float32) for layer in layers])
 
 
 def read_texts(path: Path, *, split: str | None) -> dict[str, str]:
@@ -207,8 +220,7 @@ def capture(model: PreTrainedModel, sample: Sample, *, first_position: int, batc
                 states[i, start:stop] = outputs[layer][:, first_position:].float().cpu().numpy()
     _check_finite(states, layers, sample.text_ids)
     return HiddenStates(
-        states=states.reshape(len(layers), texts * kept, -1),
-        layers=layers,
+        arrays=dict(zip(layers, states.reshape(len(layers), texts * kept, -1), strict=True)),
         text=np.repeat(np.arange(texts), kept),
         position=np.tile(np.arange(first_position, length), texts),
         token=sample.tokens[:, first_position:].reshape(-1),
@@ -263,12 +275,8 @@ def _check_finite(states: np.ndarray, layers: tuple[str, ...], text_ids: tuple[s
 
 def save(path: Path, states: HiddenStates) -> None:
     """Write hidden states; all that is not a number goes into the file's metadata as JSON."""
-    arrays = {
-        "states": states.states,
-        "text": states.text,
-        "position": states.position,
-        "token": states.token,
-    }
+    arrays = {f"{LAYER}{layer}": array for layer, array in states.arrays.items()}
+    arrays |= {"text": states.text, "position": states.position, "token": states.token}
     metadata = {"layers": list(states.layers)} | dict(states.metadata)
     # One entry only: the format does not keep the order of several.
     save_file(
@@ -286,11 +294,11 @@ def load(path: Path) -> HiddenStates:
     """
     try:
         with safe_open(path, framework="numpy") as file:
-            arrays = {name: file.get_tensor(name) for name in ("states", "text", "position", "token")}
             metadata = json.loads((file.metadata() or {})["embscale"])
-            layers = tuple(metadata.pop("layers"))
+            arrays = {layer: file.get_tensor(f"{LAYER}{layer}") for layer in metadata.pop("layers")}
+            described = {name: file.get_tensor(name) for name in ("text", "position", "token")}
     except FileNotFoundError:
         raise EmbscaleError(f"{path}: no such file; make it with embscale states") from None
     except (SafetensorError, KeyError, ValueError) as error:
         raise EmbscaleError(f"{path}: not a file of hidden states ({error}); remove it and make it again") from error
-    return HiddenStates(layers=layers, metadata=metadata, **arrays)
+    return HiddenStates(arrays=arrays, metadata=metadata, **described)

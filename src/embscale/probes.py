@@ -71,7 +71,7 @@ def groups(states: HiddenStates, split: str) -> np.ndarray:
     Returns:
         A group for each of ``[layers x vectors]``, layer by layer.
     """
-    layers, vectors, _ = states.states.shape
+    layers, vectors = len(states.classes), len(states.text)
     if split == "vector":  # the study's own: a token's states at other layers may lie on the other side
         return np.arange(layers * vectors)
     return np.tile({"text": states.text, "token": states.token}[split], layers)
@@ -83,15 +83,17 @@ def fit(states: HiddenStates, *, split: str, test_fraction: float, seed: int, in
     Raises:
         EmbscaleError: a layer is missing on one side of the split.
     """
-    layers, vectors, width = states.states.shape
-    features = states.states.reshape(layers * vectors, width)
+    layers, vectors = len(states.classes), len(states.text)
+    features = states.take(states.classes, np.arange(vectors)).reshape(layers * vectors, -1)
     labels = np.repeat(np.arange(layers), vectors)
     splitter = GroupShuffleSplit(n_splits=1, test_size=test_fraction, random_state=seed)
     train, test = next(splitter.split(features, labels, groups(states, split)))
     for side, part in (("train", train), ("test", test)):
         missing = set(range(layers)) - set(labels[part])
         if missing:
-            raise EmbscaleError(f"split by {split}, seed {seed}: {side} has no vector of {states.layers[min(missing)]}")
+            raise EmbscaleError(
+                f"split by {split}, seed {seed}: {side} has no vector of {states.classes[min(missing)]}"
+            )
     classifier = make_pipeline(StandardScaler(), LogisticRegression(C=inverse_regularisation, max_iter=ITERATIONS))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)

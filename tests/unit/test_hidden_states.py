@@ -31,26 +31,26 @@ def test_last_block_then_final_norm_is_the_librarys_last_state(checkpoint, texts
     with torch.inference_mode():
         library = model(input_ids=torch.from_numpy(sample.tokens), output_hidden_states=True)
     last = library.last_hidden_state.numpy().reshape(-1, states.width)
-    before = torch.from_numpy(states.states[states.layers.index("block 2")])
-    assert np.allclose(states.states[-1], last, atol=1e-5)
+    before = torch.from_numpy(states.arrays["block 2"])
+    assert np.allclose(states.arrays["final norm"], last, atol=1e-5)
     with torch.inference_mode():
         assert np.allclose(anatomy(model).final_norm(before).numpy(), last, atol=1e-5)
     assert not np.allclose(before.numpy(), last, atol=1e-2)
     # The library's states between: the first block's output is its second entry.
     middle = library.hidden_states[1].numpy().reshape(-1, states.width)
-    assert np.allclose(states.states[states.layers.index("block 1")], middle, atol=1e-5)
+    assert np.allclose(states.arrays["block 1"], middle, atol=1e-5)
 
 
 @pytest.mark.parametrize("model_type", MODEL_TYPES)
 def test_layer_zero_is_the_rows_of_the_table(checkpoint, texts_file, model_type):
     model, _, states = captured(checkpoint(model_type), texts_file)
     table = model.get_input_embeddings().weight.detach().numpy()
-    assert np.array_equal(states.states[0], table[states.token])
+    assert np.array_equal(states.arrays["embedding"], table[states.token])
 
 
 def test_the_batch_size_does_not_matter(checkpoint, texts_file):
     one, five = (captured(checkpoint("gpt_neox"), texts_file, batch=b)[2] for b in (1, 5))
-    assert np.allclose(one.states, five.states, atol=1e-5)
+    assert all(np.allclose(one.arrays[layer], five.arrays[layer], atol=1e-5) for layer in one.layers)
     assert np.array_equal(one.token, five.token)
 
 
@@ -58,7 +58,7 @@ def test_positions_before_the_first_are_left_out(checkpoint, texts_file):
     _, sample, whole = captured(checkpoint("gpt_neox"), texts_file)
     _, _, rest = captured(checkpoint("gpt_neox"), texts_file, first_position=3)
     kept = whole.position >= 3
-    assert np.allclose(whole.states[:, kept], rest.states, atol=1e-6)
+    assert all(np.allclose(whole.arrays[layer][kept], rest.arrays[layer], atol=1e-6) for layer in rest.layers)
     assert set(rest.position) == set(range(3, 12)) and len(sample.text_ids) == 6
 
 
@@ -93,9 +93,9 @@ def test_the_command_writes_what_can_be_read_and_a_damaged_file_is_told(checkpoi
     arguments = [folder, "--tokenizer", folder, "--texts", str(texts_file), "--text-split", "heldout", *flags]
     assert execute("states", [*arguments, "-o", str(path)]) == 0
     states = hidden_states.load(path)
-    assert states.states.shape == (4, 5 * 11, 16)
+    assert {array.shape for array in states.arrays.values()} == {(5 * 11, 16)}
     assert states.layers == ("embedding", "block 1", "block 2", "final norm")
-    assert states.before_norm().layers == ("embedding", "block 1", "block 2")
+    assert states.classes == ("embedding", "block 1", "block 2")
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(EmbscaleError, match="not a file of hidden states"):
         hidden_states.load(path)
@@ -132,7 +132,7 @@ def test_every_family_gives_rows_blocks_and_final_norm(checkpoint, sample, model
     assert (final_norm is None) == (model_type == "bert")
     last = [hidden_states.FINAL_NORM] if final_norm else []
     assert states.layers == (hidden_states.EMBEDDING, "block 1", "block 2", *last)
-    grid = states.states.reshape(len(states.layers), 10, LENGTH, -1)
+    grid = np.stack(list(states.arrays.values())).reshape(len(states.layers), 10, LENGTH, -1)
     library = library_states(folder, sample)
 
     # I-31: the library's last state is the final norm's output, where there is one; the last block's is another.
@@ -147,7 +147,7 @@ def test_every_family_gives_rows_blocks_and_final_norm(checkpoint, sample, model
     tensors = load_file(folder / "model.safetensors")
     endings = input_table_names(model_type)
     names = [name for name in tensors for ending in endings if f".{name}".endswith(f".{ending}")]
-    np.testing.assert_array_equal(states.states[0], tensors[names[0]][states.token])
+    np.testing.assert_array_equal(states.arrays["embedding"], tensors[names[0]][states.token])
 
 
 @pytest.mark.parametrize("model_type", ["gpt_neox", "t5"])

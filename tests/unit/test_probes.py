@@ -16,9 +16,9 @@ OPTIONS = {"test_fraction": 0.25, "inverse_regularisation": 1.0}
 def made(states, *, texts=20, layers=None):
     count, vectors, _ = states.shape
     per_text = vectors // texts
+    names = layers or ("embedding", *(f"block {i}" for i in range(1, count)))
     return HiddenStates(
-        states=states.astype(np.float32),
-        layers=layers or ("embedding", *(f"block {i}" for i in range(1, count))),
+        arrays=dict(zip(names, states.astype(np.float32), strict=True)),
         text=np.repeat(np.arange(texts), per_text),
         position=np.tile(np.arange(per_text), texts),
         token=np.arange(vectors) % 7,

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
     params = {name: getattr(args, name) for name in NAMES} | keys
     outputs = [args.output, args.confusion]
     with recorded(command="probe", params=params, inputs=[args.states], outputs=outputs) as (rows_path, confusion_path):
-        states = hidden_states.load(args.states).before_norm()
+        states = hidden_states.load(args.states)
         fits = [
             probes.fit(
                 states,
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
         for seed, fit in zip(args.seeds, fits, strict=True):
             if not fit.converged:
                 print(f"{args.model}, seed {seed}: not converged after {probes.ITERATIONS} iterations", file=sys.stderr)
-        rows = probes.rows(fits, args.seeds, states.layers, resamples=args.resamples, seed=args.bootstrap_seed)
+        rows = probes.rows(fits, args.seeds, states.classes, resamples=args.resamples, seed=args.bootstrap_seed)
         described = {"classifier": probes.CLASSIFIER, "split": args.split, "input": probes.INPUT}
         rows.assign(**keys, **described)[probes.COLUMNS].to_csv(rows_path, index=False)
-        probes.confusion(fits, states.layers).assign(**keys).to_csv(confusion_path, index=False)
+        probes.confusion(fits, states.classes).assign(**keys).to_csv(confusion_path, index=False)

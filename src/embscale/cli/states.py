@@ -40,5 +40,5 @@ def run(args: argparse.Namespace) -> None:
         states = hidden_states.capture(model, sample, first_position=args.first_position, batch=args.batch)
         digest = {"config_sha256": file_sha256(args.checkpoint / "config.json")}
         hidden_states.save(output, dataclasses.replace(states, metadata={**states.metadata, **digest}))
-    layers, vectors, width = states.states.shape
-    print(f"{layers} layers x {vectors} vectors x {width}; {sample.too_short} texts too short", file=sys.stderr)
+    shape = f"{len(states.layers)} layers x {len(states.text)} vectors x {states.width}"
+    print(f"{shape}; {sample.too_short} texts too short", file=sys.stderr)
