@@ -97,7 +97,7 @@ def recorded(
     Raises:
         EmbscaleError: an input is missing, or the outputs cannot be written.
     """
-    digests = {path.as_posix(): _checked_sha256(path) for path in inputs}
+    digests = {_noted(path): _checked_sha256(path) for path in inputs}
     with _scratch_folder(outputs[0].parent) as scratch:
         temporary = [scratch / f"{i}-{path.name}" for i, path in enumerate(outputs)]
         try:
@@ -124,6 +124,12 @@ def recorded(
             path.parent.mkdir(parents=True, exist_ok=True)
             made.chmod(READABLE)  # some libraries write files that only their owner can read
             made.replace(path)
+
+
+def _noted(path: Path) -> str:
+    """An input's name in a note: that of a file of this package does not tell where the package lies."""
+    root = Path(embscale.__file__).parent
+    return (path.relative_to(root.parent) if path.is_relative_to(root) else path).as_posix()
 
 
 def _checked_sha256(path: Path) -> str:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import embscale.cli
-from embscale import artifacts
+from embscale import artifacts, published
 from embscale.__main__ import commands, main
 from embscale.errors import EmbscaleError
 
@@ -26,6 +26,13 @@ def test_the_note_tells_params_inputs_outputs_and_sources(tmp_path):
     assert note["inputs"] == {first.as_posix(): artifacts.file_sha256(first)}
     assert note["outputs"] == {second.as_posix(): artifacts.file_sha256(second)}
     assert note["sources"]["embscale/artifacts.py"] == artifacts.file_sha256(artifacts.Path(artifacts.__file__))
+
+
+def test_the_note_does_not_tell_where_the_package_lies(tmp_path):
+    make(tmp_path / "a.txt", inputs=[published.FILE])
+    assert list(json.loads(artifacts.note_path(tmp_path / "a.txt").read_text())["inputs"]) == [
+        "embscale/published/corey2024.csv"
+    ]
 
 
 def test_others_can_read_what_was_made(tmp_path):
