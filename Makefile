@@ -27,7 +27,7 @@ report: $(VENV)/runtime ## compute the study and render its report
 	@echo "report: $(CURDIR)/$(PAGE)"
 
 test: $(VENV)/test lint ## linters, type checker, tests
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses auto --dist loadfile
 
 lint: $(VENV)/test
 	@$(BIN)/ruff check
