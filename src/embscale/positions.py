@@ -121,7 +121,7 @@ def learned(read: Read, facts: Positions) -> np.ndarray:
 
 
 def table_rows(vectors: np.ndarray, *, seeds: Sequence[int]) -> pd.DataFrame:
-    """Statistics of a table of positions, beside those of a sinusoidal and of random tables of its shape.
+    """Statistics of a table of positions, beside those of a sinusoidal and of random tables of its shape and scale.
 
     Args:
         vectors: ``[places, width]``.
@@ -137,12 +137,13 @@ def table_rows(vectors: np.ndarray, *, seeds: Sequence[int]) -> pd.DataFrame:
     places, width = vectors.shape
     if places < 3:
         raise EmbscaleError(f"a table of {places} positions: expected three at least")
+    scale = np.sqrt(np.square(vectors).mean())
     frames = [
         statistics(vectors).assign(kind="table"),
-        statistics(sinusoidal(places, width)).assign(kind="sinusoidal"),
+        statistics(np.sqrt(2) * scale * sinusoidal(places, width)).assign(kind="sinusoidal"),
     ]
     if seeds:
-        drawn = [statistics(np.random.default_rng(seed).standard_normal(vectors.shape)) for seed in seeds]
+        drawn = [statistics(scale * np.random.default_rng(seed).standard_normal(vectors.shape)) for seed in seeds]
         random = drawn[0].copy()
         values = np.stack([rows["value"].to_numpy() for rows in drawn])
         random["value"], random["low"], random["high"] = values.mean(axis=0), values.min(axis=0), values.max(axis=0)
@@ -175,6 +176,7 @@ def statistics(vectors: np.ndarray) -> pd.DataFrame:
         frames.append(_similarity(chosen).assign(statistic=name))
     total = np.square(centred).sum()
     shares = np.square(np.linalg.svd(centred, compute_uv=False)) / (total if total > 0 else np.nan)
+    shares = np.where(shares < NEGLIGIBLE**2, 0, shares)
     frames.append(_frame("variance", np.arange(1, len(shares) + 1), shares, n=places))
     frames.append(_frame("participation_ratio", [0], [1 / np.square(shares).sum()], n=places))
     columns = sorted({width, *(2**power for power in range(1, width.bit_length()))})

@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from embscale import suites
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
-from embscale.primer import biases, gradients, lookup, order, rotary, sinusoidal, sizes, space
+from embscale.primer import arithmetic, biases, gradients, lookup, order, rotary, sinusoidal, sizes, space
 from embscale.tables import save
 from embscale.tokens import load_tokenizer
 
@@ -122,8 +122,21 @@ def test_a_tied_tables_gradients_add_up():
 def test_a_text_teaches_its_own_rows_on_the_way_in_and_all_on_the_way_out(tokenizer, table):
     rows = gradients.gradient_rows(tokenizer, table, "the table of a")
     used = rows["uses"] > 0
-    assert (rows["input"] > 0).equals(used) and 0 < used.sum() < len(rows) / 10
-    assert (rows["output"] > 0).all()
+    assert (rows["by_input"] > 0).equals(used) and 0 < used.sum() < len(rows) / 10
+    assert (rows["by_output"] > 0).all()
+
+
+# Arithmetic
+
+
+def test_sums_mean_the_same_in_every_basis_and_element_wise_products_do_not():
+    basis, _ = np.linalg.qr(RANDOM.standard_normal((6, 6)))
+    x, y = TABLE[:2]
+    for operation in (np.add, np.subtract):
+        np.testing.assert_allclose(arithmetic.in_basis(operation, x, y, basis), operation(x, y), atol=1e-14)
+    for operation in (np.multiply, np.divide):
+        assert np.abs(arithmetic.in_basis(operation, x, y, basis) - operation(x, y)).max() > 0.1
+    assert (x @ basis) @ (y @ basis) == pytest.approx(x @ y)
 
 
 # Space
@@ -357,6 +370,10 @@ def test_sizes_of_the_registry_add_up(tmp_path):
     text = sizes.sizes_table(found.reset_index())
     assert "| pythia-14m-seed1 and 8 more | 50,304 × 128 |" in text
     assert "| GPT-3 | 50,257 × 12,288 | 617.6 | the same | 175,000.0 | 0.35 % |" in text
+    schemes = found["positions"]
+    assert schemes[["pythia-14m", "opt-125m", "bloom", "t5-v1_1-base", "gpt2"]].tolist() == [
+        "rotary", "learned", "alibi", "relative", "learned",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("share", "words"), [(0.915, "92 %"), (0.0035, "0.35 %"), (0.0993, "9.9 %")])

@@ -24,7 +24,7 @@ def alibi_slopes(heads: int) -> np.ndarray:
 
 def alibi_bias(heads: int, places: int) -> np.ndarray:
     """What is added to the attention of a query for a key so many places before it, ``[heads, places]``."""
-    return -alibi_slopes(heads)[:, None] * np.arange(places)
+    return alibi_slopes(heads)[:, None] * -np.arange(places)
 
 
 def relative_bucket(relative: np.ndarray, *, buckets: int, max_distance: int, bidirectional: bool) -> np.ndarray:

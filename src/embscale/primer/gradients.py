@@ -76,7 +76,8 @@ def gradient_rows(tokenizer: Tokenizer, table: np.ndarray, text: str) -> pd.Data
 
     Returns:
         A row for each of the table's: ``id``, ``token`` as it reads in the text (empty if not in it), ``uses`` as an
-        input, and the lengths of the row's gradient by way of the lookup (``input``) and of the softmax (``output``).
+        input, and the length of the row's gradient by way of the lookup, ``by_input``, and of the softmax,
+        ``by_output``.
 
     Raises:
         EmbscaleError: the text has fewer than two tokens, or one without a row.
@@ -93,7 +94,7 @@ def gradient_rows(tokenizer: Tokenizer, table: np.ndarray, text: str) -> pd.Data
             "id": rows,
             "token": [names.get(row, "") for row in rows.tolist()],
             "uses": np.bincount(ids[:-1], minlength=len(table)),
-            "input": np.linalg.norm(by_input, axis=1),
-            "output": np.linalg.norm(by_output, axis=1),
+            "by_input": np.linalg.norm(by_input, axis=1),
+            "by_output": np.linalg.norm(by_output, axis=1),
         }
     )

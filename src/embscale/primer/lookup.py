@@ -94,7 +94,7 @@ def lookup_rows(tokenizer: Tokenizer, table: np.ndarray, text: str, *, columns: 
     Returns:
         A row for each number: ``matrix`` (one_hot, table or vectors), ``place`` of the token in the text (-1 for the
         table's rows), ``token`` (empty for rows of no token of the text), ``id`` of the table's row, ``column``,
-        ``value``, and the shape of the whole table in ``rows`` and ``dims``.
+        ``value``, and the ``text`` and the shape of the whole table, ``rows`` and ``dims``.
 
     Raises:
         EmbscaleError: the text has no token, or one without a row.
@@ -115,7 +115,7 @@ def lookup_rows(tokenizer: Tokenizer, table: np.ndarray, text: str, *, columns: 
         values = table[row, :columns]
         frames.append(_frame("table", -1, names.get(row, ""), row, np.arange(len(values)), values))
     rows, dims = table.shape
-    return pd.concat(frames, ignore_index=True).assign(rows=rows, dims=dims)
+    return pd.concat(frames, ignore_index=True).assign(text=text, rows=rows, dims=dims)
 
 
 def _frame(

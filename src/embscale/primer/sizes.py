@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from embscale.numbers import markdown_table
+from embscale.positions import scheme
 from embscale.suites import Checkpoint
 
 # Shapes that lectures use, with their parameters where there is a whole model.
@@ -27,7 +28,20 @@ EXAMPLES: tuple[dict[str, Any], ...] = (
 )
 EXAMPLE = "example"
 
-COLUMNS = ("suite", "model", "rows", "dims", "tied", "table", "tables", "parameters", "share", "source", "recalled")
+COLUMNS = (
+    "suite",
+    "model",
+    "rows",
+    "dims",
+    "tied",
+    "table",
+    "tables",
+    "parameters",
+    "share",
+    "positions",
+    "source",
+    "recalled",
+)
 
 
 def size_rows(registry: Mapping[str, Sequence[Checkpoint]]) -> pd.DataFrame:
@@ -36,9 +50,12 @@ def size_rows(registry: Mapping[str, Sequence[Checkpoint]]) -> pd.DataFrame:
     Returns:
         A row for each model: ``suite`` (example for the examples), ``model``, ``rows`` and ``dims`` of its input
         table, ``tied``, parameters of the input ``table``, of all ``tables`` (twice as many where the output table is
-        another), of the whole model as ``parameters``, the ``share`` of the tables in them, the ``source`` of these
-        numbers, and whether any of them is ``recalled`` from memory or estimated.  Empty where not known.
+        another), of the whole model as ``parameters``, the ``share`` of the tables in them, how the family
+        tells ``positions`` apart (`embscale.positions.scheme`), the ``source`` of these facts, and whether any of them
+        is ``recalled`` from memory or estimated.  Empty where not known.
     """
+    families = {point.family for points in registry.values() for point in points}
+    schemes = {name: scheme({"model_type": name}) for name in families}
     models: dict[str, dict[str, Any]] = {}
     for suite, points in registry.items():
         for point in points:  # the earlier checkpoints of a model have its sizes
@@ -51,20 +68,21 @@ def size_rows(registry: Mapping[str, Sequence[Checkpoint]]) -> pd.DataFrame:
                     "dims": point.dims,
                     "tied": point.tied,
                     "parameters": point.parameters,
+                    "positions": schemes[point.family],
                     "source": point.source,
                     "recalled": point.sure in ("recalled", "estimated")
                     or bool({"parameters", "tied"} & set(point.recalled)),
                 },
             )
     examples = [{"suite": EXAMPLE, "recalled": False} | example for example in EXAMPLES]
-    sizes = pd.DataFrame([*examples, *models.values()])
+    sizes = pd.DataFrame([*examples, *models.values()]).reindex(columns=list(COLUMNS))
     for column in ("rows", "dims", "parameters"):
         sizes[column] = sizes[column].astype("Int64")
     sizes["tied"] = sizes["tied"].astype("boolean")
     sizes["table"] = sizes["rows"] * sizes["dims"]
     sizes["tables"] = sizes["table"] * (2 - sizes["tied"].astype("Int64"))
     sizes["share"] = sizes["tables"].astype("Float64") / sizes["parameters"].astype("Float64")
-    return sizes[list(COLUMNS)]
+    return sizes
 
 
 def sizes_table(sizes: pd.DataFrame) -> str:
@@ -85,6 +103,7 @@ def sizes_table(sizes: pd.DataFrame) -> str:
                 "" if _missing(tied) else "the same" if tied else "another",
                 "" if _missing(parameters) else millions(parameters),
                 "" if _missing(first["share"]) else percent(first["share"]),
+                "" if _missing(first["positions"]) else first["positions"],
             ]
         )
     return markdown_table(lines)
