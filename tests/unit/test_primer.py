@@ -156,6 +156,15 @@ def test_points_are_the_rows_in_their_best_plane(tokenizer, table):
     np.testing.assert_allclose(known["cosine"], cosines.max(axis=1))
 
 
+def test_a_place_moves_every_word_by_the_same_vector(tokenizer, table):
+    rows = space.offset_rows(tokenizer, table, ["vector", "of", "a"], [0, 5]).set_index(["word", "place"])
+    moved = rows.unstack("place")
+    for place in (0, 5):
+        for axis in ("x", "y"):
+            assert np.ptp(moved[axis, place] - moved[axis, -1]) < 1e-12
+    assert (moved["x", 5] - moved["x", 0]).abs().min() > 1e-3
+
+
 def test_too_few_words_for_a_picture_are_told(tokenizer, table):
     with pytest.raises(EmbscaleError, match="2 are single tokens; a picture needs 3 at least"):
         space.space_rows(tokenizer, table, ["the", "of", "xylophone"])
@@ -388,6 +397,7 @@ CONCEPTS = {
     "lookup": ["--text", "the table", "--columns", "4", "--neighbours", "1"],
     "gradient": ["--text", "the table"],
     "space": ["--word", "the", "--word", "of", "--word", "a"],
+    "offset": ["--word", "the", "--word", "of", "--word", "a", "--place", "0", "--place", "3"],
     "order": ["--text", " of a the", "--text", " a of the", "--layers", "1", "--seed", "1"],
     "sinusoidal": ["--places", "8", "--width", "4"],
     "rotary": [
@@ -414,7 +424,7 @@ def test_the_command_writes_the_same_rows_twice(concept, tokenizer_folder, table
     of_table = [str(tmp_path / "table.safetensors"), "--tokenizer", str(tokenizer_folder)]
     arguments = [
         concept,
-        *(of_table if concept in ("lookup", "gradient", "space", "order") else []),
+        *(of_table if concept in ("lookup", "gradient", "space", "offset", "order") else []),
         *CONCEPTS[concept],
     ]
     for run in ("a", "b"):

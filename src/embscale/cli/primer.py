@@ -42,6 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made = concept("space", "words as points in two dimensions", of_table=True)
     made.add_argument("--word", dest="words", action="append", required=True, help="can be given again")
 
+    made = concept("offset", "words at several places, moved by positions that are added", of_table=True)
+    made.add_argument("--word", dest="words", action="append", required=True, help="can be given again")
+    made.add_argument("--place", dest="places", type=int, action="append", required=True, help="can be given again")
+
     made = concept("order", "texts of the same tokens in other orders", of_table=True)
     made.add_argument("--text", dest="texts", action="append", required=True, help="can be given again")
     made.add_argument("--layers", type=int, required=True, help="of attention")
@@ -115,6 +119,13 @@ def _space(args: argparse.Namespace) -> pd.DataFrame:
     return space_rows(tokens.load_tokenizer(args.tokenizer), tables.load(args.table), args.words)
 
 
+def _offset(args: argparse.Namespace) -> pd.DataFrame:
+    from embscale import tables, tokens
+    from embscale.primer.space import offset_rows
+
+    return offset_rows(tokens.load_tokenizer(args.tokenizer), tables.load(args.table), args.words, args.places)
+
+
 def _order(args: argparse.Namespace) -> pd.DataFrame:
     from embscale import tables, tokens
     from embscale.primer.order import order_rows
@@ -164,6 +175,7 @@ ROWS: dict[str, Callable[[argparse.Namespace], pd.DataFrame]] = {
     "lookup": _lookup,
     "gradient": _gradient,
     "space": _space,
+    "offset": _offset,
     "order": _order,
     "sinusoidal": _sinusoidal,
     "rotary": _rotary,

@@ -10,6 +10,8 @@ import pandas as pd
 from sklearn.decomposition import PCA
 
 from embscale.errors import EmbscaleError
+from embscale.primer.lookup import lookup
+from embscale.primer.sinusoidal import sinusoidal
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -24,6 +26,16 @@ def single_token(tokenizer: Tokenizer, word: str) -> int | None:
         if len(ids) == 1:
             return int(ids[0])
     return None
+
+
+def _single_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> dict[str, int]:
+    """Those words that are single tokens, with their ids."""
+    found = {word: token for word in dict.fromkeys(words) if (token := single_token(tokenizer, word)) is not None}
+    if len(found) < LEAST:
+        raise EmbscaleError(
+            f"of the words {', '.join(words)}, {len(found)} are single tokens; a picture needs {LEAST} at least"
+        )
+    return found
 
 
 def space_rows(tokenizer: Tokenizer, table: np.ndarray, words: Sequence[str]) -> pd.DataFrame:
@@ -42,14 +54,8 @@ def space_rows(tokenizer: Tokenizer, table: np.ndarray, words: Sequence[str]) ->
     Raises:
         EmbscaleError: fewer than three words are single tokens, or a token has no row.
     """
-    found = {word: token for word in dict.fromkeys(words) if (token := single_token(tokenizer, word)) is not None}
-    if len(found) < LEAST:
-        raise EmbscaleError(
-            f"of the words {', '.join(words)}, {len(found)} are single tokens; a picture needs {LEAST} at least"
-        )
-    if max(found.values()) >= len(table):
-        raise EmbscaleError(f"the tokenizer has ids up to {max(found.values())}, the table {len(table)} rows")
-    vectors = table[list(found.values())].astype(np.float64)
+    found = _single_tokens(tokenizer, words)
+    vectors = lookup(table, np.array(list(found.values()))).astype(np.float64)
     pca = PCA(n_components=2, svd_solver="full")
     points = pca.fit_transform(vectors)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True).clip(min=1e-12)
@@ -72,3 +78,30 @@ def space_rows(tokenizer: Tokenizer, table: np.ndarray, words: Sequence[str]) ->
     return (
         asked.merge(placed, on="word", how="left").assign(explained1=first, explained2=second).astype({"id": "Int64"})
     )
+
+
+def offset_rows(tokenizer: Tokenizer, table: np.ndarray, words: Sequence[str], places: Sequence[int]) -> pd.DataFrame:
+    """Words at several places: sinusoidal positions of the table's scale added, in the plane of the words themselves.
+
+    Args:
+        tokenizer: its ids are rows of the table.
+        table: ``[rows, dims]``, of an even number of columns.
+        words: those of several tokens are left out.
+        places: from 0.
+
+    Returns:
+        A row for each word and place: ``word``, ``place`` (-1 for the word by itself), ``x``, ``y``.
+
+    Raises:
+        EmbscaleError: fewer than three words are single tokens, a token has no row, or the width is odd.
+    """
+    found = _single_tokens(tokenizer, words)
+    vectors = lookup(table, np.array(list(found.values()))).astype(np.float64)
+    scale = np.sqrt(2 * np.square(table, dtype=np.float64).mean())
+    moved = scale * sinusoidal(max(places) + 1, table.shape[1])[list(places)]
+    plane = PCA(n_components=2, svd_solver="full").fit(vectors)
+    frames = []
+    for place, offset in zip([-1, *places], [np.zeros(table.shape[1]), *moved], strict=True):
+        x, y = plane.transform(vectors + offset).T
+        frames.append(pd.DataFrame({"word": list(found), "place": place, "x": x, "y": y}))
+    return pd.concat(frames, ignore_index=True)
