@@ -20,8 +20,8 @@ def draw(rows: pd.DataFrame) -> Figure:
     floor = rows[["by_input", "by_output"]].replace(0, np.nan).min().min() / 2
     for axes, way, title in ((top, "by_input", "as an input: lookup"), (bottom, "by_output", "as an output: softmax")):
         taught = rows[rows[way] > 0]
-        axes.vlines(taught["id"], floor, taught[way], color=theme.FAINT)
-        axes.scatter(taught["id"], taught[way], s=8, color=colours[way], linewidth=0)
+        axes.vlines(taught["id"], floor, taught[way], color=theme.FAINT, rasterized=True)
+        axes.scatter(taught["id"], taught[way], s=8, color=colours[way], linewidth=0, rasterized=True)
         axes.set_yscale("log")
         axes.set_ylabel("gradient")
         axes.set_title(f"{title}: {len(taught):,} of {len(rows):,} rows")

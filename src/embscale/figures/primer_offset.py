@@ -23,10 +23,10 @@ def draw(rows: pd.DataFrame) -> Figure:
     axes.scatter(rows["x"], rows["y"], s=0)  # arrows alone would not set the limits
     axes.scatter(words["x"], words["y"], s=22, color=theme.INK, zorder=3)
     for word, point in words.iterrows():
-        axes.annotate(str(word), (point["x"], point["y"]), (-6, 0), textcoords="offset points", ha="right", va="center")
+        axes.annotate(str(word), (point["x"], point["y"]), (0, -7), textcoords="offset points", ha="center", va="top")
     axes.set_xticks([])
     axes.set_yticks([])
-    axes.set_xlabel("first component of the words")
+    axes.set_xlabel("first component")
     axes.set_ylabel("second")
     axes.margins(x=0.15, y=0.08)
     handles = [axes.plot([], [], color=colour, label=f"place {place}")[0] for place, colour in colours.items()]

@@ -81,7 +81,7 @@ def space_rows(tokenizer: Tokenizer, table: np.ndarray, words: Sequence[str]) ->
 
 
 def offset_rows(tokenizer: Tokenizer, table: np.ndarray, words: Sequence[str], places: Sequence[int]) -> pd.DataFrame:
-    """Words at several places: sinusoidal positions of the table's scale added, in the plane of the words themselves.
+    """Words at several places: sinusoidal positions of the table's scale added, in the plane that shows most of it all.
 
     Args:
         tokenizer: its ids are rows of the table.
@@ -99,9 +99,9 @@ def offset_rows(tokenizer: Tokenizer, table: np.ndarray, words: Sequence[str], p
     vectors = lookup(table, np.array(list(found.values()))).astype(np.float64)
     scale = np.sqrt(2 * np.square(table, dtype=np.float64).mean())
     moved = scale * sinusoidal(max(places) + 1, table.shape[1])[list(places)]
-    plane = PCA(n_components=2, svd_solver="full").fit(vectors)
-    frames = []
-    for place, offset in zip([-1, *places], [np.zeros(table.shape[1]), *moved], strict=True):
-        x, y = plane.transform(vectors + offset).T
-        frames.append(pd.DataFrame({"word": list(found), "place": place, "x": x, "y": y}))
-    return pd.concat(frames, ignore_index=True)
+    moved = np.concatenate([np.zeros((1, table.shape[1])), moved])
+    points = (vectors + moved[:, None]).reshape(-1, table.shape[1])
+    x, y = PCA(n_components=2, svd_solver="full").fit_transform(points).T
+    return pd.DataFrame(
+        {"word": list(found) * len(moved), "place": np.repeat([-1, *places], len(found)), "x": x, "y": y}
+    )
