@@ -28,7 +28,7 @@ def draw(rows: pd.DataFrame) -> Figure:
     axes.set_yticks([])
     axes.set_xlabel("first component")
     axes.set_ylabel("second")
-    axes.margins(x=0.15, y=0.08)
+    axes.margins(x=0.15, y=0.15)
     handles = [axes.plot([], [], color=colour, label=f"place {place}")[0] for place, colour in colours.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
