@@ -78,20 +78,17 @@ def test_crop_to_the_whole_table_scores_as_the_table(checkout):
 
 
 def test_a_second_run_gives_the_same_bytes(checkout):
-    kept = {}
-    for name in ("scores.csv", "probes/ladder-w16.csv", "report/figures/scaling.svg"):
-        kept[name] = (checkout / "results/tiny" / name).read_bytes()
-    page = (checkout / "report/_site/tiny/index.html").read_bytes()
+    first = (checkout / "results/tiny").rename(checkout / "results/first")
+    names = ["scores.csv", "probes/ladder-w16.csv", "report/figures/scaling.svg"]
+    snakemake(checkout, *TINY, *(f"results/tiny/{name}" for name in names))
+    for name in names:
+        assert (checkout / "results/tiny" / name).read_bytes() == (first / name).read_bytes(), name
     shutil.rmtree(checkout / "results/tiny")
-    shutil.rmtree(checkout / "report/_site/tiny")
-    snakemake(checkout, *TINY)
-    for name, content in kept.items():
-        assert (checkout / "results/tiny" / name).read_bytes() == content, name
-    assert (checkout / "report/_site/tiny/index.html").read_bytes() == page
+    first.rename(checkout / "results/tiny")
 
 
 def test_a_caption_reruns_the_report_only(checkout):
-    with edited(checkout / "report/index.qmd", lambda text: text.replace(b"What this page shows", b"What it says")):
+    with edited(checkout / "report/chapters/question.qmd", lambda text: text.replace(b"What this page shows", b"What it says")):
         assert planned(checkout) == {"text": 1, "render": 1}
 
 

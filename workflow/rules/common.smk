@@ -34,6 +34,13 @@ LAYER_MODELS = [
 ]
 TASKS = [config["corpus"]["task"], *config["tasks"]]
 
+# The text of the report, kept in git.
+TEXTS = [
+    path.relative_to(Path(workflow.basedir) / "report").as_posix()
+    for pattern in ("index.qmd", "_quarto.yml", "references.bib", "chapters/*.qmd")
+    for path in sorted((Path(workflow.basedir) / "report").glob(pattern))
+]
+
 
 wildcard_constraints:
     model="|".join(map(re.escape, CHECKPOINTS)),
@@ -43,7 +50,7 @@ wildcard_constraints:
     tokenizer="|".join(map(re.escape, dict.fromkeys(TOKENIZERS.values()))),
     texts="|".join(map(re.escape, config["texts"])) or "none",
     figure="[a-z_]+",
-    text=r"index\.qmd|_quarto\.yml|references\.bib",
+    text="|".join(map(re.escape, TEXTS)),
 
 
 def flags(flag, values):

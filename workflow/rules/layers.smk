@@ -4,8 +4,8 @@ Texts run through each model; a linear classifier says which layer a hidden stat
 comes from; norms and principal components show why.
 """
 
-TEXTS = config["layers"]["texts"]
-HELDOUT = TEXTS == "heldout"
+SOURCE = config["layers"]["texts"]
+HELDOUT = SOURCE == "heldout"
 
 
 rule states:
@@ -15,7 +15,7 @@ rule states:
         texts=(
             task_files(config["corpus"]["task"])[0]
             if HELDOUT
-            else HUB / "texts" / f"{TEXTS}.jsonl.gz"
+            else HUB / "texts" / f"{SOURCE}.jsonl.gz"
         ),
         tokenizer=lambda wildcards: tokenizer_file(TOKENIZERS[wildcards.model]),
         checkpoint=lambda wildcards: checkpoint_files(

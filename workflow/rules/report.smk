@@ -141,8 +141,7 @@ rule render:
     input:
         code=command_sources("render"),
         source="<results>/report/index.qmd",
-        project="<results>/report/_quarto.yml",
-        references="<results>/report/references.bib",
+        text=[f"<results>/report/{text}" for text in TEXTS if text != "index.qmd"],
         variables=rules.numbers.output.variables,
         tables=[
             rules.numbers.output.scores,
@@ -166,8 +165,7 @@ rule render:
         inputs=lambda wildcards, input: flags(
             "--input",
             [
-                input.project,
-                input.references,
+                *input.text,
                 input.variables,
                 *input.tables,
                 *input.figures,
