@@ -124,14 +124,14 @@ def test_numbers_by_hand(values):
 
 
 def test_the_page_renders_with_every_figure_number_and_reference(rows, values, registry_sizes, tmp_path):
-    text = (REPORT / "primer.qmd").read_text("utf-8")
+    text = (REPORT / "chapters" / "primer.qmd").read_text("utf-8")
     for name in WORDS:
         draw(name, rows[name], tmp_path / "figures")
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "sizes.md").write_text(sizes.sizes_table(registry_sizes), "utf-8")
     (tmp_path / "_variables.yml").write_text(yaml.safe_dump({"primer": values}), "utf-8")
-    for name in ("_quarto.yml", "primer.qmd"):
-        shutil.copyfile(REPORT / name, tmp_path / name)
+    for name in ("_quarto.yml", "chapters/primer.qmd"):
+        shutil.copyfile(REPORT / name, tmp_path / Path(name).name)
     bibliography = (REPORT / "references.bib").read_text("utf-8")
     cited = {key for group in re.findall(r"\[@([^\]]+)\]", text) for key in group.replace("@", "").split("; ")}
     assert len(cited) > 5
