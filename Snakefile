@@ -61,6 +61,7 @@ include: "workflow/rules/corpus.smk"
 include: "workflow/rules/ladder.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/layers.smk"
+include: "workflow/rules/primer.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -92,3 +93,11 @@ rule chapter_layers:
     input:
         expand(rules.probe.output, model=LAYER_MODELS),
         expand(rules.geometry.output, model=LAYER_MODELS),
+
+
+rule chapter_primer:
+    input:
+        expand(rules.primer_of_table.output, of_table=PRIMER_OF_TABLE),
+        expand(rules.primer_alone.output, alone=PRIMER_ALONE),
+        rules.sizes.output,
+        expand(rules.positions.output, model=LAYER_MODELS),

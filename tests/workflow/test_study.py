@@ -88,7 +88,8 @@ def test_a_second_run_gives_the_same_bytes(checkout):
 
 
 def test_a_caption_reruns_the_report_only(checkout):
-    with edited(checkout / "report/chapters/question.qmd", lambda text: text.replace(b"What this page shows", b"What it says")):
+    chapter = checkout / "report/chapters/question.qmd"
+    with edited(chapter, lambda text: text.replace(b"What this page shows", b"What it says")):
         assert planned(checkout) == {"text": 1, "render": 1}
 
 

@@ -50,12 +50,25 @@ wildcard_constraints:
     tokenizer="|".join(map(re.escape, dict.fromkeys(TOKENIZERS.values()))),
     texts="|".join(map(re.escape, config["texts"])) or "none",
     figure="[a-z_]+",
+    of_table="lookup|gradient|space|offset|order",
+    alone="sinusoidal|rotary|biases",
     text="|".join(map(re.escape, TEXTS)),
 
 
 def flags(flag, values):
     """``--flag a --flag b`` for a list of values."""
     return " ".join(f"{flag} {shlex.quote(str(value))}" for value in values)
+
+
+def all_flags(values):
+    """A group of parameters as flags of the same names; a list gives one for each of its values."""
+    return " ".join(
+        flags(
+            f"--{(name[:-1] if isinstance(value, list) else name).replace('_', '-')}",
+            value if isinstance(value, list) else [value],
+        )
+        for name, value in values.items()
+    )
 
 
 def home(own):

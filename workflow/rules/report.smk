@@ -1,4 +1,4 @@
-"""Chapter 5: figures, numbers, report.
+"""Chapter 6: figures, numbers, report.
 
 Figures are drawn from tidy rows; every number in the text is computed by a rule; the text, kept in
 report/, is set beside them in a folder of its own and rendered to one page.
@@ -16,6 +16,18 @@ FIGURE_ROWS = {
     "layer_accuracy": expand(rules.probe.output.rows, model=LAYER_MODELS),
     "layer_pca": expand(rules.geometry.output.pca, model=LAYER_MODELS),
     "layer_norms": expand(rules.geometry.output.norms, model=LAYER_MODELS),
+    **{
+        f"primer_{of_table}": expand(
+            rules.primer_of_table.output.rows, of_table=of_table
+        )
+        for of_table in PRIMER_OF_TABLE
+    },
+    **{
+        f"position_{alone}": expand(rules.primer_alone.output.rows, alone=alone)
+        for alone in PRIMER_ALONE
+    },
+    "position_tables": expand(rules.positions.output.rows, model=LAYER_MODELS),
+    "position_schemes": expand(rules.positions.output.rows, model=LAYER_MODELS),
 }
 # Which of them: the first three show the ladder, on the texts that it was trained on.
 ALL_SCORES = [f"metric={config['scores']['primary_metric']}"]
@@ -78,6 +90,13 @@ rule numbers:
             else []
         ),
         probes=expand(rules.probe.output.rows, model=LAYER_MODELS),
+        primer=[
+            *expand(
+                rules.primer_of_table.output.rows,
+                of_table=["lookup", "gradient", "space", "order"],
+            ),
+            rules.sizes.output.rows,
+        ],
         losses=expand(rules.train.output.losses, width=config["ladder"]["widths"]),
         losses_notes=expand(rules.train.output.note, width=config["ladder"]["widths"]),
         figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
@@ -113,6 +132,7 @@ rule numbers:
         " --inventory {input.inventory:q} {params.other_tasks}"
         " --probes {input.probes:q}"
         " --texts {params.texts}"
+        " --primer {input.primer:q}"
         " --losses {input.losses:q}"
         " --vocab-size {params.vocab_size}"
         " --figures {input.figures:q}"
@@ -146,6 +166,7 @@ rule render:
         tables=[
             rules.numbers.output.scores,
             rules.numbers.output.tables,
+            rules.sizes.output.partial,
             rules.claims.output.claims,
             rules.claims.output.tables,
             rules.compare.output.partial,

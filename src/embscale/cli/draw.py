@@ -24,15 +24,22 @@ TEXT_COLUMNS = (
     "classifier",
     "input",
     "layer",
+    "mask",
     "metric",
     "model",
+    "part",
+    "positions",
     "scaling",
+    "scheme",
     "seed",
     "split",
     "suite",
     "task",
+    "text",
+    "token",
     "tokenizer",
     "variant",
+    "word",
 )
 
 
