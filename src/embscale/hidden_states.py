@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import itertools
 import json
 import math
 import os
@@ -328,11 +329,14 @@ def extract(
     import torch
 
     parts = anatomy(model)
-    precision: Precision = "float16" if model.dtype == torch.float16 else "float32"
-    planned = layout(model, sample, first_position=first_position, precision=precision, metadata=metadata)
+    half = model.dtype == torch.float16
+    planned = layout(
+        model, sample, first_position=first_position, precision="float16" if half else "float32", metadata=metadata
+    )
     lengths = sample.tokens.lengths
     places = np.cumsum([0, *(lengths - first_position)])
     groups = batches(lengths, batch)
+    layers = layer_widths(parts)
     record = part.with_name(f"{part.name}.progress")
     run = {"header_sha256": hashlib.sha256(planned.header).hexdigest(), "batch": batch}
     done = _begun(part, record, run, planned.size)
@@ -350,20 +354,21 @@ def extract(
                 "position": np.broadcast_to(np.arange(first_position, lengths[texts[0]]), ids.shape),
                 "token": ids,
             }
+            runs = _runs(places[texts], ids.shape[1])
             for name, numbers in described.items():
-                _write(file, planned.tensors[name], numbers, places[texts])
-            for layer in layer_widths(parts):
+                _write(file, planned.tensors[name], numbers, runs)
+            for layer in layers:
                 values = outputs.pop(layer)[:, first_position:]
-                values = values.half() if precision == "float16" else values
+                values = values.half() if half else values
                 if (text := _not_finite(values)) is not None:
                     part.unlink()
                     record.unlink(missing_ok=True)
+                    cause = "is it beyond 65504, where float16 ends?" if half else "is the checkpoint whole?"
                     raise EmbscaleError(
-                        f"{layer}: a value is not finite in text {sample.text_ids[texts[text]]!r}; is the checkpoint "
-                        "whole? float16 ends at 65504, other precisions do not"
+                        f"{layer}: a value is not finite in text {sample.text_ids[texts[text]]!r}; {cause}"
                     )
-                values = values.cpu() if precision == "float16" else values.cpu().float()
-                _write(file, planned.tensors[f"{LAYER}{layer}"], values.numpy(), places[texts])
+                values = values.cpu() if half else values.cpu().float()
+                _write(file, planned.tensors[f"{LAYER}{layer}"], values.numpy(), runs)
             if time.monotonic() - recorded_at >= SECONDS_BETWEEN_RECORDS:
                 file.flush()
                 os.fsync(file.fileno())
@@ -424,21 +429,31 @@ def _recording(parts: Anatomy) -> Iterator[dict[str, torch.Tensor]]:
 
 def _not_finite(values: torch.Tensor) -> int | None:
     """The first of ``[texts, positions, width]`` that holds a value that is not finite, if there is one."""
-    # Both bounds are NaN if any value is: one pass over the values, where isfinite would make copies of them.
-    low, high = values.aminmax()
-    if low.isfinite() and high.isfinite():
+    # A sum is finite only if all values are, and takes one pass without a copy.
+    if math.isfinite(values.sum()):
         return None
-    return int((~values.isfinite()).flatten(1).any(dim=1).nonzero()[0])
+    broken = (~values.isfinite()).flatten(1).any(dim=1).nonzero()
+    return int(broken[0]) if len(broken) else None
 
 
-def _write(file: IO[bytes], tensor: StoredTensor, values: np.ndarray, places: np.ndarray) -> None:
-    """Write the values of some texts ``[texts, positions, ...]``, those of text i beginning at vector ``places[i]``."""
+def _runs(places: np.ndarray, kept: int) -> list[tuple[slice, int]]:
+    """Texts of a batch that follow each other in the file, and the vector at which the first of them begins.
+
+    Args:
+        places: the vector at which each text begins, ascending.
+        kept: vectors of each text.
+    """
+    edges = [0, *(np.flatnonzero(np.diff(places) != kept) + 1), len(places)]
+    return [(slice(start, stop), int(places[start])) for start, stop in itertools.pairwise(edges)]
+
+
+def _write(file: IO[bytes], tensor: StoredTensor, values: np.ndarray, runs: Sequence[tuple[slice, int]]) -> None:
+    """Write a batch's values ``[texts, positions, ...]`` at their places."""
     rows = np.ascontiguousarray(values, dtype=DTYPES[tensor.dtype])
     size = rows[0, 0].nbytes
-    # Texts that follow each other in the file are written at once.
-    for some in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(places) != rows.shape[1]) + 1):
-        file.seek(tensor.start + int(places[some[0]]) * size)
-        file.write(rows[some[0] : some[-1] + 1].data)
+    for texts, first in runs:
+        file.seek(tensor.start + first * size)
+        file.write(rows[texts].data)
 
 
 def save(path: Path, states: HiddenStates) -> None:

@@ -286,6 +286,15 @@ def test_a_state_that_is_not_finite_is_told_with_layer_and_text(checkpoint, samp
     assert list(tmp_path.iterdir()) == []
 
 
+def test_values_beyond_float16_are_told_as_such_and_sums_beyond_a_float_are_no_error(checkpoint, sample, tmp_path):
+    model = hidden_states.load_model(checkpoint("gpt_neox"), precision="float16")
+    with torch.no_grad():
+        model.embed_in.weight[:] = 60_000  # finite, though their sum is not
+        model.layers[0].mlp.dense_4h_to_h.bias[:] = 60_000
+    with pytest.raises(EmbscaleError, match=r"^block 1: a value is not finite .*; is it beyond 65504, where float16"):
+        extracted(model, sample, tmp_path / "states")
+
+
 def test_a_disk_that_is_too_small_is_told_with_both_numbers(checkpoint, sample, monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=20_000))
     with pytest.raises(EmbscaleError, match=r"the states take 0\.00 GB, but 0\.00 GB are free"):
