@@ -50,6 +50,7 @@ wildcard_constraints:
     tokenizer="|".join(map(re.escape, dict.fromkeys(TOKENIZERS.values()))),
     texts="|".join(map(re.escape, config["texts"])) or "none",
     figure="[a-z_]+",
+    source="|".join(re.escape(source["name"]) for source in config["layers"]["texts"]),
     of_table="lookup|gradient|space|offset|order",
     alone="sinusoidal|rotary|biases",
     text="|".join(map(re.escape, TEXTS)),
@@ -69,6 +70,30 @@ def all_flags(values):
         )
         for name, value in values.items()
     )
+
+
+def source_file(of):
+    """The texts of a source: a part of the corpus, a fetched data set, or a local file."""
+    if of == "heldout":
+        return task_files(config["corpus"]["task"])[0]
+    if of == "code":
+        return STUDY / "code.jsonl.gz"
+    return HUB / "texts" / f"{of}.jsonl.gz" if of in config["texts"] else Path(of)
+
+
+def source_flags(source):
+    """Which rows of a source are taken, and what is done to their text."""
+    words = ["--text-split heldout"] if source["of"] == "heldout" else []
+    words += ["--strip-html"] if source["strip_html"] else []
+    words += ["--strip-punctuation"] if source["strip_punctuation"] else []
+    return " ".join(words)
+
+
+def tied(model):
+    """Whether a model's output table is its input table; those of the ladder are two."""
+    if model in LADDER:
+        return "no"
+    return "yes" if FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.tied else "no"
 
 
 def home(own):
