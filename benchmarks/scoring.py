@@ -31,7 +31,7 @@ from sentence_transformers.base.modules import InputModule
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from embscale import beir, random_tables, tables, tokens
-from embscale.retrieval import FolderTask, Scorer, StoredTable
+from embscale.retrieval import FolderTask, PooledTexts, Scorer, StoredTable
 
 METRICS = ["ndcg_at_10", "map_at_100", "recall_at_100"]
 LARGEST = (250_880, 14_336)
@@ -45,7 +45,7 @@ class EachByItself(InputModule):
     def __init__(self, tokenizer, table):
         super().__init__()
         self.tokenizer = tokenizer
-        self.table = torch.nn.Embedding.from_pretrained(torch.from_numpy(table).bfloat16())
+        self.table = torch.nn.Embedding.from_pretrained(torch.as_tensor(table).bfloat16())
 
     def preprocess(self, inputs, prompt=None, **kwargs):
         ids = [self.tokenizer.encode(text, max_length=MAX_LENGTH, truncation=True) for text in inputs]
@@ -119,6 +119,7 @@ def compare(data, folder, widths):
     slow_tokenizer = AutoTokenizer.from_pretrained(folder)
     groups = tokenised(data, folder)
     scorer = Scorer(data, *groups)
+    texts = PooledTexts(groups[0])
     ids, offsets = torch.from_numpy(groups[0].ids).long(), torch.from_numpy(groups[0].offsets)
     rows = max(tokens.load_tokenizer(folder).get_vocab_size(), scorer.highest_id + 1)
     print(f"{len(data.documents)} documents of {len(ids)} tokens, {len(data.queries)} queries")
@@ -148,7 +149,7 @@ def compare(data, folder, widths):
             )
 
         def pooled(weights=weights):
-            return scorer.chunks[0].texts[1].pool(weights)
+            return texts.pool(weights)
 
         def bag(weights=weights):
             return torch.nn.functional.embedding_bag(ids, weights, offsets, mode="mean", include_last_offset=True)

@@ -42,7 +42,7 @@ DEPTH = 100
 BLOCK_BYTES = 256 * 2**20
 
 # Columns pooled at a time: the rows of a vocabulary, that many columns wide, stay in a processor's cache.
-POOLED_COLUMNS = 64
+POOLED_COLUMNS = 128
 
 # The most that is kept of a table that has to be drawn or computed from its first row to its last.
 KEPT_BYTES = 2 * 2**30
@@ -237,8 +237,9 @@ class PooledTexts:
         ids, counts, offsets = texts.counts()
         lengths = np.maximum(np.diff(texts.offsets), 1)
         weights = counts / np.repeat(lengths, np.diff(offsets))
-        self.ids = torch.from_numpy(ids)
-        self.offsets = torch.from_numpy(offsets)
+        word = np.int32 if len(ids) < 2**31 else np.int64  # pooling with the shorter takes less time
+        self.ids = torch.from_numpy(ids.astype(word))
+        self.offsets = torch.from_numpy(offsets.astype(word))
         self.weights = torch.from_numpy(weights.astype(np.float32))
 
     def __len__(self) -> int:
@@ -246,16 +247,16 @@ class PooledTexts:
 
     def renumbered(self, rows: np.ndarray) -> Self:
         """The same texts over a table that has the given rows (ascending) alone."""
-        return self._with(ids=torch.from_numpy(np.searchsorted(rows, self.ids.numpy())))
+        return self._with(ids=torch.from_numpy(np.searchsorted(rows, self.ids.numpy())).to(self.ids.dtype))
 
     def to(self, device: torch.device) -> Self:
         """The same texts on a device."""
         return self._with(**{name: value.to(device) for name, value in vars(self).items()})
 
     def _with(self, **changes: torch.Tensor) -> Self:
-        copy = object.__new__(type(self))
-        vars(copy).update(vars(self) | changes)
-        return copy
+        changed = copy.copy(self)
+        vars(changed).update(changes)
+        return changed
 
     def pool(self, table: torch.Tensor, pooling: Pooling = "mean") -> torch.Tensor:
         """Vectors ``[texts, dims]``: the mean, sum or largest value of each text's rows.
@@ -263,7 +264,9 @@ class PooledTexts:
         The sum has the mean's direction and so its cosines; it is computed as the mean.  A text without tokens gets the
         zero vector, whose cosine with anything is 0.
         """
-        how = {"mode": "max"} if pooling == "max" else {"mode": "sum", "per_sample_weights": self.weights}
+        how: dict[str, Any] = {"mode": "max"}
+        if pooling != "max":
+            how = {"mode": "sum", "per_sample_weights": self.weights}
         pooled = torch.empty(len(self), table.shape[1], device=table.device)
         for some, place in zip(table.split(POOLED_COLUMNS, 1), pooled.split(POOLED_COLUMNS, 1), strict=True):
             place.copy_(
@@ -543,7 +546,7 @@ class Scorer:
             yield padding.table.shape[1], cosines(products + self._behind(chunk, padding, table.shape[1]))
 
     def _no_products(self, chunk: _Chunk) -> Products:
-        return Products(len(chunk.texts[0]), len(chunk.texts[1]), self.device)
+        return Products(chunk.queries, len(chunk.texts) - chunk.queries, self.device)
 
     def _met(self, chunk: _Chunk, table: Table, edges: Sequence[int], products: Products) -> Iterator[int]:
         """Take columns of a table into account, from the first edge to the last; gives each edge that is reached."""
@@ -553,8 +556,8 @@ class Scorer:
                 block, texts = table.table, chunk.texts  # no copy of rows that are in memory
             else:
                 block, texts = table.columns(chunk.rows, start, stop).to(self.device), chunk.renumbered(self.device)
-            queries, documents = (group.pool(block, self.pooling) for group in texts)
-            products.add(queries, documents)
+            pooled = texts.pool(block, self.pooling)
+            products.add(pooled[: chunk.queries], pooled[chunk.queries :])
             if not torch.isfinite(products.queries).all() or not torch.isfinite(products.documents).all():
                 _check_finite(block, start, stop)
             if stop in edges:
@@ -573,7 +576,7 @@ class Scorer:
 
     def _blocks(self, chunk: _Chunk, edges: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Runs of columns that fit into a block, each edge the end of one."""
-        fits = max(1, self.block_bytes // (4 * max(len(chunk.rows), len(chunk.texts[1]), 1)))
+        fits = max(1, self.block_bytes // (4 * max(len(chunk.rows), len(chunk.texts), 1)))
         for start, stop in pairwise(edges):
             yield from ((first, min(first + fits, stop)) for first in range(start, stop, fits))
 
@@ -594,22 +597,27 @@ class _Chunk:
         queries: all queries.
         places: which documents have these texts, ascending.
         text: which of the texts each of them has.
+
+    Attributes:
+        texts: the queries, then the distinct documents.
     """
 
     def __init__(
         self, documents: TokenisedTexts, queries: TokenisedTexts, places: np.ndarray, text: np.ndarray
     ) -> None:
-        self.texts = PooledTexts(queries), PooledTexts(documents)
+        self.queries = len(queries)
+        joined = np.concatenate([queries.ids, documents.ids])
+        offsets = np.concatenate([queries.offsets, queries.offsets[-1] + documents.offsets[1:]])
+        self.texts = PooledTexts(TokenisedTexts(joined, offsets))
         self.places = torch.from_numpy(places)
         self.text = torch.from_numpy(text) if len(documents) < len(places) else None
-        self.rows = np.union1d(documents.ids, queries.ids).astype(np.int64)
-        self._renumbered: tuple[PooledTexts, PooledTexts] | None = None
+        self.rows = np.unique(joined).astype(np.int64)
+        self._renumbered: PooledTexts | None = None
 
-    def renumbered(self, device: torch.device) -> tuple[PooledTexts, PooledTexts]:
-        """Queries and documents over the used rows alone, where they are pooled."""
+    def renumbered(self, device: torch.device) -> PooledTexts:
+        """The texts over the used rows alone, where they are pooled."""
         if self._renumbered is None:
-            queries, documents = (group.renumbered(self.rows).to(device) for group in self.texts)
-            self._renumbered = queries, documents
+            self._renumbered = self.texts.renumbered(self.rows).to(device)
         return self._renumbered
 
 
