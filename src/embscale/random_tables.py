@@ -55,13 +55,14 @@ class RandomTable:
         """The form above, of which `parse_random` makes this again."""
         return ":".join(["random", f"{self.rows}x{self.dims}", str(self.seed), *filter(None, [self.generator])])
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.rows, self.dims
+
     def blocks(self) -> Iterator[np.ndarray]:
         """The table from top to bottom, float32 ``[up to BLOCK_ROWS, dims]`` at a time."""
         return blocks(self.rows, self.dims, self.seed, self.generator)
-
-    def draw(self) -> np.ndarray:
-        """The whole table, float32 ``[rows, dims]``."""
-        return join(self.blocks(), self.rows)
 
 
 def parse_random(text: str) -> RandomTable:

@@ -205,10 +205,3 @@ def inspect(path: Path) -> Inspection:
             rows_not_finite += int((~np.isfinite(block)).any(axis=1).sum())
             rows_zero += int((~block.any(axis=1)).sum())
     return Inspection(digest.hexdigest(), rows, rows_not_finite, rows_zero)
-
-
-def sha256(table: np.ndarray) -> str:
-    """Digest of a table's shape and bytes."""
-    digest = hashlib.sha256(f"{table.dtype.str}{table.shape}".encode())
-    digest.update(np.ascontiguousarray(table).data)
-    return digest.hexdigest()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from embscale.encoder import Gathered
     from embscale.random_tables import RandomTable
-    from embscale.variants import Context, Rows
+    from embscale.variants import Context, Source
 
 FULL = Variant("full")
 
@@ -115,12 +115,7 @@ class Case:
         """
         from embscale.encoder import Gathered
 
-        if isinstance(self.source, Path):
-            table: Rows = tables.Stored.open(self.source)
-        elif self.variant.kind == "full":
-            return Gathered(self.source.blocks(), self.source.rows, ids)
-        else:
-            table = self.source.draw()
+        table: Source = tables.Stored.open(self.source) if isinstance(self.source, Path) else self.source
         rows = table.shape[0]
         known = context(rows) if self.variant.kind in OF_TASK else None
         return Gathered(self.variant.blocks(table, known), rows, ids)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import itertools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from embscale.random_tables import Generator, RandomTable
     from embscale.retrieval import Padding, Ranking, Scorer, Table
     from embscale.tokens import TokenisedTexts
-    from embscale.variants import Rows, Variant
+    from embscale.variants import Rows, Source, Variant
 
 REFERENCE = "reference"
 
@@ -334,8 +333,7 @@ def _jobs(args: argparse.Namespace) -> tuple[list[Job | Reference], list[Path]]:
                 draw = draws.want(Draw(table.rows, COLUMNS, table.seed, table.generator), table.dims)
                 nested.setdefault(draw, []).append(table)
             else:
-                make = functools.partial(_independent, table)
-                jobs.append(Job(text, make, {None: [named_tables.random_keys(table)]}))
+                jobs.append(_streamed_job(text, table, Variant("full"), named_tables.random_keys(table)))
             jobs += [_changed_random(table, variant) for variant in own]
         else:
             step, path = named_tables.split_step(text)
@@ -378,45 +376,34 @@ def _file_jobs(
             passes[-1].draw = draws.want(Draw(rows, columns, seed, cast("Generator", variant.generator)), columns)
             passes[-1].padding, passes[-1].padded = functools.partial(draws.padding, passes[-1].draw), keys
         else:
-            jobs.append(_streamed_job(variant.text, lambda: source, variant, keys))
+            jobs.append(_streamed_job(variant.text, source, variant, keys))
     return [*passes, *jobs]
 
 
 def _changed_random(table: RandomTable, variant: Variant) -> Job:
     """A variant of a random table, such as one with idf weights."""
     keys = named_tables.random_keys(table, variant)
-    return _streamed_job(f"{table.text} {variant.text}", table.draw, variant, keys)
+    return _streamed_job(f"{table.text} {variant.text}", table, variant, keys)
 
 
-def _independent(table: RandomTable, scorer: Scorer, used: np.ndarray) -> Table:
-    from embscale.retrieval import StreamedTable
-
-    def blocks(start: int, stop: int) -> Iterator[np.ndarray]:
-        return (block[:, start:stop] for block in table.blocks())
-
-    return StreamedTable((table.rows, table.dims), used, blocks)
-
-
-def _streamed_job(name: str, table: Callable[[], Rows], variant: Variant, keys: dict[str, Any]) -> Job:
+def _streamed_job(name: str, table: Source, variant: Variant, keys: dict[str, Any]) -> Job:
     of_task = variant.kind in OF_TASK
-    return Job(name, lambda scorer, used: _streamed(table(), variant, scorer, used), {None: [keys]}, of_task)
+    return Job(name, lambda scorer, used: _streamed(table, variant, scorer, used), {None: [keys]}, of_task)
 
 
-def _streamed(rows: Rows, variant: Variant, scorer: Scorer, used: np.ndarray) -> Table:
+def _streamed(table: Source, variant: Variant, scorer: Scorer, used: np.ndarray) -> Table:
     """A variant, computed from the table's first row to its last."""
     from embscale.retrieval import StreamedTable
     from embscale.variants import Context
 
-    context = Context.of(scorer.documents, rows.shape[0]) if variant.kind in OF_TASK else None
-    made = variant.blocks(rows, context)
-    block = next(made)  # tells the columns; what is behind it may have taken long
-    begun = [itertools.chain([block], made)]
+    context = Context.of(scorer.documents, table.shape[0]) if variant.kind in OF_TASK else None
+    made = variant.blocks(table, context)
 
     def blocks(start: int, stop: int) -> Iterator[np.ndarray]:
-        again = begun.pop() if begun else variant.blocks(rows, context)
-        return (block[:, start:stop] for block in again)
+        return (block[:, start:stop] for block in made)
 
-    return StreamedTable((rows.shape[0], block.shape[1]), used, blocks)
+    dims = next(iter(made)).shape[1]
+    return StreamedTable((table.shape[0], dims), used, blocks)
 
 
 class Draws:
