@@ -6,7 +6,8 @@ The corpus is synthetic, of SCIDOCS's size; the tables are synthetic, of the sha
 They are written before the clock starts, one suite at a time, and removed after it.  One `embscale score` in a process
 of its own scores a suite: full, the first 128 columns, random, and padded to 14,336 columns, all metrics included, each
 query's score kept.  Where its time goes is measured around the functions that it calls; `rest` is what is left of the
-process, imports above all.  Bytes come from the page cache where memory allows.
+process, imports above all.  `cpu` is the time of all threads, which other work on the machine lengthens less.  Bytes
+come from the page cache where memory allows.
 
 The first study's route is run on a sample of the documents, and its time fitted as linear in documents, columns and
 their product; it draws a random table of 14,336 columns for every model, and for every tokenizer and seed.  Words are
@@ -172,14 +173,14 @@ def score(argv):
     ):
         clock.around(owner, name, stage)
     assert execute("score", argv) == 0
-    peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])  # not the parent's, as ru_maxrss
-    print(json.dumps({"seconds": clock.seconds, "rankings": clock.counts["per_query"], "peak": peak / 2**20}))
+    found = {"seconds": clock.seconds, "rankings": clock.counts["per_query"]}
+    print(json.dumps(found | {"cpu": time.process_time(), "peak": peak_memory()}))
 
 
 def study(sample):
     """Time the first study's route on some documents and columns, and its draw of a random table."""
     import torch
-    from scoring import SLOW_ROUNDS, EachByItself, seconds, through_mteb
+    from scoring import EachByItself, through_mteb
     from sentence_transformers import SentenceTransformer
     from transformers import AutoTokenizer
 
@@ -189,9 +190,7 @@ def study(sample):
     tokenizer = AutoTokenizer.from_pretrained(sample["tokenizer"])
     rows = sample["rows"]
     torch.manual_seed(SEEDS[0])
-    draw, table = seconds(
-        lambda: torch.nn.init.xavier_normal_(torch.empty(rows, COLUMNS, dtype=torch.bfloat16)), SLOW_ROUNDS
-    )
+    *draw, table = measured(lambda: torch.nn.init.xavier_normal_(torch.empty(rows, COLUMNS, dtype=torch.bfloat16)))
     found = []
     for documents in sample["documents"]:
         some = dict(list(data.documents.items())[:documents])
@@ -199,16 +198,33 @@ def study(sample):
         part = beir.RetrievalData(data.name, some, data.queries, judged, data.sha256)
         for dims in sample["dims"]:
             model = SentenceTransformer(modules=[EachByItself(tokenizer, table[:, :dims])], device="cpu")
-            took, _ = seconds(lambda part=part, model=model: through_mteb(part, model, batch_size=16), SLOW_ROUNDS)
-            found.append((documents, dims, took))
-    print(json.dumps({"draw": draw / rows, "runs": found}))
+            wall, cpu, _ = measured(lambda part=part, model=model: through_mteb(part, model, batch_size=16))
+            found.append((documents, dims, wall, cpu))
+    print(json.dumps({"draw": [seconds / rows for seconds in draw], "runs": found}))
 
 
-def child(name, argument, threads):
-    """A function of this file in a process of its own: what it printed last, and how long the process took."""
+def measured(function):
+    """The fewest seconds and processor seconds of two rounds, and what came of the last."""
+    times = []
+    for _ in range(2):
+        wall, cpu = time.perf_counter(), time.process_time()
+        result = function()
+        times.append((time.perf_counter() - wall, time.process_time() - cpu))
+    return *map(min, zip(*times, strict=True)), result
+
+
+def peak_memory():
+    """Of this process so far, in GiB; not the parent's, as ru_maxrss."""
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 2**20
+
+
+def child(script, argument, threads):
+    """A script run in a process of its own: what it printed last, and how long the process took."""
     started = time.perf_counter()
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, __file__, "--child", name, json.dumps(argument)]
+    # A thread that waits for another gives its core away, which other work on the machine may hold up.
+    threading = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+    environment = os.environ | threading | {"PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, script, "--child", json.dumps(argument)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1]), time.perf_counter() - started
@@ -236,43 +252,47 @@ def grid(scratch, models, args):
         argv += ["--variants-of", "files", "--threads", args.threads, "--device", "cpu"]
         argv += [word for metric in METRICS for word in ("--metric", metric)]
         argv += ["-o", scratch / "scores.csv", "--per-query", scratch / "scores.parquet"]
-        result, took = child("score", list(map(str, argv)), args.threads)
+        result, took = child(__file__, ["score", list(map(str, argv))], args.threads)
         result["seconds"]["rest"] = took - sum(result["seconds"].values())
         asked = 4 * len(tables) + len(DIMS) * len(SEEDS)
         found[suite] = result | {"total": took, "tables": len(tables), "scores": asked}
         for path in folder.iterdir():
             path.unlink()
-        cells = [suite, found[suite]["tables"], found[suite]["scores"], result["rankings"], f"{took:.1f}"]
+        cells = [suite, *(found[suite][name] for name in ("tables", "scores", "rankings"))]
+        cells += [f"{took:.1f}", f"{result['cpu']:.1f}"]
         cells += [f"{result['seconds'][stage]:.1f}" for stage in STAGES] + [f"{result['peak']:.2f}"]
         print(f"| {' | '.join(map(str, cells))} |", flush=True)
     return found, wrote
 
 
 def extrapolated(scratch, models, args):
-    """Seconds of the first study's route for the same grid, and how far its fit is off on the sample."""
+    """Seconds and processor seconds of the first study's route for the same grid, and those of them to draw."""
     suite, tables = next(iter(models.items()))
     sample = {"beir": str(scratch / "Synthetic"), "tokenizer": str(scratch / f"{suite}-tokenizer")}
     sample |= {"rows": vocabulary(tables), "documents": SAMPLE_DOCUMENTS, "dims": SAMPLE_DIMS}
-    result, _ = child("study", sample, args.threads)
-    documents, dims, took = np.array(result["runs"]).T
-    terms = np.stack([np.ones(len(took)), documents, dims, documents * dims], axis=1)
+    result, _ = child(__file__, ["study", sample], args.threads)
+    documents, dims, *both = np.array(result["runs"]).T
+    terms = np.stack([np.ones(len(dims)), documents, dims, documents * dims], axis=1)
     # Relative errors count, as the short runs are as much a measurement as the long ones.
-    fitted = np.linalg.lstsq(terms / took[:, None], np.ones(len(took)), rcond=None)[0]
+    fits = np.stack([np.linalg.lstsq(terms / took[:, None], np.ones(len(dims)), rcond=None)[0] for took in both])
+    print("\nThe first study's route on a sample (fitted)\n")
+    print("| documents | columns | seconds | processor seconds |\n|---|---|---|---|")
+    for number, (some, columns, *took) in enumerate(result["runs"]):
+        cells = [f"{value:.1f} ({fit @ terms[number]:.1f})" for value, fit in zip(took, fits, strict=True)]
+        print(f"| {some} | {columns} | {' | '.join(cells)} |")
     every = round(DOCUMENTS * args.fraction)
 
     def one(dims):
-        return fitted @ [1, every, dims, every * dims]
+        return fits @ [1, every, dims, every * dims]
 
-    drawing = evaluating = 0.0
+    drawing = evaluating = np.zeros(2)
     for tables in models.values():
         drawn = sum(rows for rows, _, _ in tables.values()) + len(SEEDS) * vocabulary(tables)
-        drawing += result["draw"] * drawn
-        evaluating += sum(one(dims) + one(min(CROP, dims)) + one(dims) + one(COLUMNS) for _, dims, _ in tables.values())
-        evaluating += len(SEEDS) * sum(map(one, DIMS))
-    print("\nThe first study's route on a sample: documents, columns, seconds")
-    for number, row in enumerate(result["runs"]):
-        print(f"{row[0]:6d} {row[1]:6d} {row[2]:8.2f}   fitted {terms[number] @ fitted:8.2f}")
-    return evaluating, drawing
+        drawing = drawing + np.array(result["draw"]) * drawn
+        for _, dims, _ in tables.values():
+            evaluating = evaluating + 2 * one(dims) + one(min(CROP, dims)) + one(COLUMNS)
+        evaluating = evaluating + len(SEEDS) * sum(map(one, DIMS))
+    return evaluating + drawing, drawing
 
 
 def main():
@@ -282,29 +302,32 @@ def main():
     parser.add_argument("--only", nargs="+", choices=SUITES, default=SUITES)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--skip-study", action="store_true")
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        {"score": score, "study": study}[args.child[0]](json.loads(args.child[1]))
+        name, argument = json.loads(args.child)
+        {"score": score, "study": study}[name](argument)
         return
     models = {suite: tables for suite, tables in suites(args.fraction).items() if suite in args.only}
     load = os.getloadavg()[0]
     print(f"{args.threads} threads, fraction {args.fraction}, load before {load:.1f}; seconds, peak memory in GiB\n")
-    print(f"| suite | tables | scores | rankings | total | {' | '.join(STAGES)} | peak |")
-    print("|---" * (6 + len(STAGES)) + "|", flush=True)
+    print(f"| suite | tables | scores | rankings | total | cpu | {' | '.join(STAGES)} | peak |")
+    print("|---" * (7 + len(STAGES)) + "|", flush=True)
     with tempfile.TemporaryDirectory(dir=args.scratch) as name:
         found, wrote = grid(Path(name), models, args)
         total = sum(suite["total"] for suite in found.values())
         sums = [sum(suite[key] for suite in found.values()) for key in ("tables", "scores", "rankings")]
         stages = [f"{sum(suite['seconds'][stage] for suite in found.values()):.1f}" for stage in STAGES]
         peak = max(suite["peak"] for suite in found.values())
-        print(f"| all | {' | '.join(map(str, sums))} | {total:.1f} | {' | '.join(stages)} | {peak:.2f} |")
+        cpu = sum(suite["cpu"] for suite in found.values())
+        print(f"| all | {' | '.join(map(str, sums))} | {total:.1f} | {cpu:.1f} | {' | '.join(stages)} | {peak:.2f} |")
         print(f"\nload after: {os.getloadavg()[0]:.1f}; writing the tables took {wrote:.1f} s more")
         if not args.skip_study:
-            evaluating, drawing = extrapolated(Path(name), models, args)
-            study_total = evaluating + drawing
-            print(f"\nours {total / 60:.1f} min; the first study's route {study_total / 3600:.2f} h, of which ", end="")
-            print(f"{drawing / 3600:.2f} h to draw: {study_total / total:.0f} times as long")
+            studied, drawing = extrapolated(Path(name), models, args)
+            print(f"\nours {total / 60:.1f} min, {cpu / 60:.1f} processor minutes; the first study's route ", end="")
+            print(f"{studied[0] / 3600:.1f} h, {studied[1] / 3600:.1f} processor hours", end="")
+            print(f" (of which to draw: {drawing[0] / 3600:.2f} and {drawing[1] / 3600:.2f}): ", end="")
+            print(f"{studied[0] / total:.0f} times as long, {studied[1] / cpu:.0f} times the processor time")
 
 
 if __name__ == "__main__":

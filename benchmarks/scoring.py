@@ -1,6 +1,6 @@
-"""Score tables of several widths by our route and by others: seconds, ratios, and memory for the largest table.
+"""Score tables of several widths by our route and by others: seconds and ratios.
 
-    python benchmarks/scoring.py [--beir FOLDER --tokenizer FOLDER] [--dims DIMS ...] [--skip-memory]
+    python benchmarks/scoring.py [--beir FOLDER --tokenizer FOLDER] [--dims DIMS ...]
 
 Without a folder the corpus is synthetic, of SciFact's size.  All routes run in this one process and end in MTEB's
 metrics, but for `embedding_bag`, which is pooling alone.
@@ -15,9 +15,6 @@ The last column is the largest difference of any query's metric between ours and
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -30,11 +27,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import InputModule
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from embscale import beir, random_tables, tables, tokens
-from embscale.retrieval import FolderTask, PooledTexts, Scorer, StoredTable
+from embscale import beir, random_tables, tokens
+from embscale.retrieval import FolderTask, PooledTexts, Scorer
 
 METRICS = ["ndcg_at_10", "map_at_100", "recall_at_100"]
-LARGEST = (250_880, 14_336)
 MAX_LENGTH = 2048
 ROUNDS, SLOW_ROUNDS = 7, 2
 
@@ -68,7 +64,7 @@ class EachByItself(InputModule):
         raise NotImplementedError("a benchmark is not saved")
 
 
-def synthetic(folder):
+def synthetic(folder, documents=5183):
     """Texts of SciFact's number and length over Zipf-distributed words, and a tokenizer of those words."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -82,7 +78,7 @@ def synthetic(folder):
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
-    documents = {f"d{i}": text(length) for i, length in enumerate(generator.poisson(300, 5183))}
+    documents = {f"d{i}": text(length) for i, length in enumerate(generator.poisson(300, documents))}
     queries = {f"q{i}": text(20) for i in range(300)}
     qrels = {query: {f"d{i}": 1} for i, query in enumerate(queries)}
     return beir.RetrievalData("Synthetic", documents, queries, qrels, "0" * 64), folder
@@ -172,45 +168,13 @@ def compare(data, folder, widths):
         print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def memory(dtype):
-    """Score a table of the largest shape, all zeros in a sparse file, and print the peak memory of this process."""
-    with tempfile.TemporaryDirectory() as scratch:
-        data, folder = synthetic(Path(scratch))
-        groups = tokenised(data, folder)
-        # The same tokens spread over all rows.
-        spread = [tokens.TokenisedTexts(group.ids * 4, group.offsets) for group in groups]
-        scorer = Scorer(data, *spread)
-        path = Path(scratch) / "table.safetensors"
-        with path.open("wb") as file:
-            start = tables.header(dtype, LARGEST, {})
-            file.write(start)
-            file.truncate(len(start) + LARGEST[0] * LARGEST[1] * np.dtype(tables.STORED[dtype]).itemsize)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        started = time.perf_counter()
-        scorer.per_query(StoredTable(path), METRICS)
-        took, peak = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"| {dtype} | {len(scorer.rows)} | {took:.1f} | {before / 2**20:.2f} | {peak / 2**20:.2f} |", flush=True)
-
-
 def main():
     warnings.filterwarnings("ignore")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--beir", type=Path)
     parser.add_argument("--tokenizer", type=Path)
     parser.add_argument("--dims", type=int, nargs="+", default=[128, 1024, 5120])
-    parser.add_argument("--skip-memory", action="store_true")
-    parser.add_argument("--memory", choices=tables.STORED, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.memory:
-        memory(args.memory)
-        return
-    if not args.skip_memory:
-        print(f"A table of {LARGEST[0]} x {LARGEST[1]}\n")
-        print("| dtype | rows in use | seconds | GiB before | peak GiB |\n|---|---|---|---|---|", flush=True)
-        for dtype in tables.STORED:
-            # A process for each, since a peak never falls, and first, since a process begins with its parent's peak.
-            subprocess.run([sys.executable, __file__, "--memory", dtype], check=True)
-        print()
     if args.beir:
         compare(beir.load(args.beir), args.tokenizer, args.dims)
         return

@@ -189,17 +189,19 @@ class StoredTable:
                 stored = np.empty((len(rows), stop - start), word)
                 for place, row in zip(stored, rows.tolist(), strict=True):
                     os.preadv(file.fileno(), [place.data], self.file.offset + (row * dims + start) * word.itemsize)
-        values = tables.to_float32(stored, self.file.dtype)
-        return torch.from_numpy(tables.round_to_bfloat16(values) if self.bfloat16 else values)
+        # By torch, which holds nothing but the result beside.
+        raw = torch.from_numpy(stored)
+        values = (raw.view(torch.bfloat16) if self.file.dtype == "BF16" else raw).float()
+        return values.bfloat16().float() if self.bfloat16 and self.file.dtype != "BF16" else values
 
 
 class StreamedTable:
-    """A table that comes in blocks of rows, of which only the rows that texts use are kept.
+    """A table that comes in blocks of rows, those that texts use, and is kept.
 
     Args:
         shape: rows and columns.
         rows: those that any text uses, ascending.
-        blocks: a function from first and last column to these columns from top to bottom.
+        blocks: a function from first and last column to these columns of `rows`, from top to bottom.
         dtype: what holds the values exactly.
     """
 
@@ -223,8 +225,7 @@ class StreamedTable:
             self.first, self.kept = start, torch.empty((len(self.rows), last - start), dtype=self.dtype)
             top = 0
             for block in self.blocks(start, last):
-                low, high = np.searchsorted(self.rows, [top, top + len(block)])
-                self.kept[low:high] = torch.from_numpy(block[self.rows[low:high] - top])
+                self.kept[top : top + len(block)] = torch.from_numpy(block)
                 top += len(block)
         values = self.kept[:, start - self.first : stop - self.first]
         return values[torch.from_numpy(np.searchsorted(self.rows, rows))].float()

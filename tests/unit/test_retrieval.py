@@ -203,7 +203,7 @@ def test_a_streamed_table_is_made_once_unless_memory_forbids(monkeypatch, data, 
         return (table[top : top + 64, start:stop] for top in range(0, 300, 64))
 
     scorer = Scorer(data, *tokenised, block_bytes=5000)
-    streamed = StreamedTable(table.shape, np.arange(0, 300), blocks)
+    streamed = StreamedTable(table.shape, np.arange(300), blocks)
     expected = scorer.rank(table).scores
     assert scorer.rank(streamed).scores == pytest.approx(expected, abs=1e-6) and passes == [(0, 30)]
     monkeypatch.setattr("embscale.retrieval.KEPT_BYTES", 4 * 300 * 12)

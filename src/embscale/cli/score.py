@@ -388,11 +388,12 @@ def _changed_random(table: RandomTable, variant: Variant) -> Job:
 
 def _streamed_job(name: str, table: Source, variant: Variant, keys: dict[str, Any]) -> Job:
     of_task = variant.kind in OF_TASK
-    return Job(name, lambda scorer, used: _streamed(table, variant, scorer, used), {None: [keys]}, of_task)
+    return Job(name, lambda scorer, used: streamed(table, variant, scorer, used), {None: [keys]}, of_task)
 
 
-def _streamed(table: Source, variant: Variant, scorer: Scorer, used: np.ndarray) -> Table:
+def streamed(table: Source, variant: Variant, scorer: Scorer, used: np.ndarray) -> Table:
     """A variant, computed from the table's first row to its last."""
+    from embscale.random_tables import chosen
     from embscale.retrieval import StreamedTable
     from embscale.variants import Context
 
@@ -400,7 +401,7 @@ def _streamed(table: Source, variant: Variant, scorer: Scorer, used: np.ndarray)
     made = variant.blocks(table, context)
 
     def blocks(start: int, stop: int) -> Iterator[np.ndarray]:
-        return (block[:, start:stop] for block in made)
+        return (block[:, start:stop] for block in chosen(made, used))
 
     dims = next(iter(made)).shape[1]
     return StreamedTable((table.shape[0], dims), used, blocks)
@@ -433,7 +434,9 @@ class Draws:
             self._last = None  # before the next one is made
 
             def blocks(start: int, stop: int) -> Iterator[np.ndarray]:
-                return random_tables.blocks(draw.rows, stop, draw.seed, draw.generator, draw.columns, first=start)
+                return random_tables.blocks(
+                    draw.rows, stop, draw.seed, draw.generator, draw.columns, first=start, only=used
+                )
 
             table = StreamedTable((draw.rows, self.wanted[draw]), used, blocks, torch.bfloat16)
             self._last = draw, Padding(table)
