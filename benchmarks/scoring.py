@@ -3,18 +3,23 @@
     python benchmarks/scoring.py [--beir FOLDER --tokenizer FOLDER] [--dims DIMS ...]
 
 Without a folder the corpus is synthetic, of SciFact's size.  All routes run in this one process and end in MTEB's
-metrics, but for `embedding_bag`, which is pooling alone.
+metrics.
 
 study     the first study's: each text encoded by itself, bfloat16 rows, mean pooling in batches of 16, MTEB's search
 static    sentence-transformers' StaticEmbedding, MTEB's search
-cold      ours, from texts
+cold      ours, from texts; in brackets what of it is tokenising
 ours      ours for one further table, once the texts are tokenised
 
-The last column is the largest difference of any query's metric between ours and the study's route.
+A second table is of pooling alone, from the same token ids: ours, torch's `embedding_bag` on float32, the module of
+sentence-transformers' StaticEmbedding, and model2vec's StaticModel.
+
+The last column of both is the largest difference: of any query's metric between ours and the study's route, and of any
+value of a text's vector between ours and the others, in units of the largest value.
 """
 
 import argparse
 import json
+import os
 import tempfile
 import time
 import warnings
@@ -109,22 +114,22 @@ def seconds(function, rounds=ROUNDS):
     return min(times), result
 
 
+def beside(took, name, unit):
+    """Seconds, and how many times as long as another."""
+    return f"{took[name]:.3g} ({took[name] / took[unit]:.3g})"
+
+
 def compare(data, folder, widths):
     from transformers import AutoTokenizer
 
     slow_tokenizer = AutoTokenizer.from_pretrained(folder)
     groups = tokenised(data, folder)
     scorer = Scorer(data, *groups)
-    texts = PooledTexts(groups[0])
-    ids, offsets = torch.from_numpy(groups[0].ids).long(), torch.from_numpy(groups[0].offsets)
-    rows = max(tokens.load_tokenizer(folder).get_vocab_size(), scorer.highest_id + 1)
-    print(f"{len(data.documents)} documents of {len(ids)} tokens, {len(data.queries)} queries")
-    print(f"{torch.get_num_threads()} threads; seconds, in brackets: how many times as long as ours\n")
-    print("| dims | ours | cold | study | static | pooling: ours | embedding_bag | study / cold | difference |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    rows = rows_of(folder, groups)
+    tokenising, _ = seconds(lambda: tokenised(data, folder), SLOW_ROUNDS)
+    print("\n| dims | ours | cold | study | static | study / cold | difference |\n|---|---|---|---|---|---|---|")
     for dims in widths:
         table = random_tables.faithful(rows, dims, 42)
-        weights = torch.from_numpy(table)
 
         def ours(table=table):
             return scorer.per_query(table, METRICS)
@@ -137,35 +142,71 @@ def compare(data, folder, widths):
             return through_mteb(data, model, batch_size=16)
 
         def static(table=table):
-            return through_mteb(
-                data,
-                SentenceTransformer(
-                    modules=[StaticEmbedding(tokens.load_tokenizer(folder), embedding_weights=table)], device="cpu"
-                ),
-            )
-
-        def pooled(weights=weights):
-            return texts.pool(weights)
-
-        def bag(weights=weights):
-            return torch.nn.functional.embedding_bag(ids, weights, offsets, mode="mean", include_last_offset=True)
+            embedding = StaticEmbedding(tokens.load_tokenizer(folder), embedding_weights=table)
+            return through_mteb(data, SentenceTransformer(modules=[embedding], device="cpu"))
 
         ours()  # the first call pays for imports
         took, results = {}, {}
-        for function in (ours, pooled, bag, cold, study, static):
-            rounds = SLOW_ROUNDS if function in (cold, study, static) else ROUNDS
+        for function in (ours, cold, study, static):
+            rounds = ROUNDS if function is ours else SLOW_ROUNDS
             took[function.__name__], results[function.__name__] = seconds(function, rounds)
-        rows_of = results["study"]
-        off = max(
-            abs(row[name] - rows_of[query][name]) for query, row in results["ours"].iterrows() for name in METRICS
-        )
+        theirs = results["study"]
+        off = max(abs(row[name] - theirs[query][name]) for query, row in results["ours"].iterrows() for name in METRICS)
+        cells = [dims, f"{took['ours']:.3g}", f"{beside(took, 'cold', 'ours')} [{tokenising:.3g}]"]
+        cells += [beside(took, name, "ours") for name in ("study", "static")]
+        cells += [f"{took['study'] / took['cold']:.3g}", f"{off:.1e}"]
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
-        def cell(name, unit, took=took):
-            return f"{took[name]:.3g} ({took[name] / took[unit]:.3g})"
 
-        cells = [str(dims), f"{took['ours']:.3g}", *(cell(name, "ours") for name in ("cold", "study", "static"))]
-        cells += [f"{took['pooled']:.3g}", cell("bag", "pooled"), f"{took['study'] / took['cold']:.3g}", f"{off:.1e}"]
-        print(f"| {' | '.join(cells)} |", flush=True)
+def pooling(data, folder, widths):
+    from model2vec import StaticModel
+
+    class GivenTokens(StaticModel):
+        """model2vec's model without its tokenising."""
+
+        def tokenize(self, sentences):
+            return sentences
+
+    groups = tokenised(data, folder)
+    texts, rows = PooledTexts(groups[0]), rows_of(folder, groups)
+    ids, offsets = torch.from_numpy(groups[0].ids).long(), torch.from_numpy(groups[0].offsets)
+    lists = [groups[0][i].tolist() for i in range(len(groups[0]))]
+    tokenizer = tokens.load_tokenizer(folder)
+    print("\n| dims | ours | embedding_bag | StaticEmbedding | model2vec | difference |\n|---|---|---|---|---|---|")
+    for dims in widths:
+        table = random_tables.faithful(rows, dims, 42)
+        weights = torch.from_numpy(table)
+        static = StaticEmbedding(tokenizer, embedding_weights=table).requires_grad_(False)
+        given = GivenTokens(table[: tokenizer.get_vocab_size()], tokenizer)
+        routes = {
+            "ours": lambda weights=weights: texts.pool(weights),
+            "embedding_bag": lambda weights=weights: torch.nn.functional.embedding_bag(
+                ids, weights, offsets, mode="mean", include_last_offset=True
+            ),
+            "StaticEmbedding": lambda static=static: static({"input_ids": ids, "offsets": offsets[:-1]})[
+                "sentence_embedding"
+            ],
+            "model2vec": lambda given=given: torch.from_numpy(given._encode_batch(lists, False)),
+        }
+        took, results = {}, {}
+        for name, function in routes.items():
+            took[name], results[name] = seconds(function, SLOW_ROUNDS if name == "model2vec" else ROUNDS)
+        off = max(float((results["ours"] - vectors).abs().max()) for vectors in results.values())
+        cells = [dims, f"{took['ours']:.3g}", *(beside(took, name, "ours") for name in list(routes)[1:])]
+        print(f"| {' | '.join(map(str, cells))} | {off / float(weights.abs().max()):.1e} |", flush=True)
+
+
+def rows_of(folder, groups):
+    """Rows that a table needs: some tokenizers give ids beyond their own count."""
+    highest = max(int(group.ids.max()) for group in groups)
+    return max(tokens.load_tokenizer(folder).get_vocab_size(), highest + 1)
+
+
+def run(data, folder, widths):
+    print(f"{len(data.documents)} documents, {len(data.queries)} queries, {torch.get_num_threads()} threads, ", end="")
+    print(f"load {os.getloadavg()[0]:.1f}; seconds, in round brackets: how many times as long as ours")
+    compare(data, folder, widths)
+    pooling(data, folder, widths)
 
 
 def main():
@@ -176,10 +217,10 @@ def main():
     parser.add_argument("--dims", type=int, nargs="+", default=[128, 1024, 5120])
     args = parser.parse_args()
     if args.beir:
-        compare(beir.load(args.beir), args.tokenizer, args.dims)
+        run(beir.load(args.beir), args.tokenizer, args.dims)
         return
     with tempfile.TemporaryDirectory() as scratch:
-        compare(*synthetic(Path(scratch)), args.dims)
+        run(*synthetic(Path(scratch)), args.dims)
 
 
 if __name__ == "__main__":

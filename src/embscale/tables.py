@@ -109,11 +109,7 @@ def load(path: Path) -> np.ndarray:
     Raises:
         EmbscaleError: the file is missing, truncated or holds no table, or a value is not finite.
     """
-    stored, dtype = memory_map(path)
-    table = to_float32(np.array(stored), dtype)
-    if not np.isfinite(table).all():
-        raise EmbscaleError(f"{path}: holds values that are not finite numbers, in the shape {table.shape}")
-    return table
+    return Stored.open(path)[:]
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,24 @@ def test_a_text_without_tokens_is_a_zero_vector_and_scores_0():
     assert found["empty"] == dict.fromkeys("dcba", 0.0) and list(found["empty"]) == list("dcba")
 
 
+@pytest.mark.parametrize("special_tokens", [True, False])
+def test_documents_of_special_tokens_alone_are_pooled_or_empty(tokenizer_folder, special_tokens):
+    from tokenizers.processors import TemplateProcessing
+
+    tokenizer = tokens.load_tokenizer(tokenizer_folder)
+    tokenizer.post_processor = TemplateProcessing(single="<|end|> $A", special_tokens=[("<|end|>", 0)])
+    data = RetrievalData("Small", {"a": "wide", "empty": ""}, {"q": "wide"}, {"q": {"a": 1}}, "0" * 64)
+    groups = [
+        tokens.tokenise(list(texts.values()), tokenizer, max_length=9, special_tokens=special_tokens)
+        for texts in (data.documents, data.queries)
+    ]
+    table = random_table(300, 16, 0).astype(np.float64)
+    query = table[groups[1][0]].mean(axis=0)
+    expected = query @ table[0] / np.linalg.norm(query) / np.linalg.norm(table[0]) if special_tokens else 0
+    found = Scorer(data, *groups).rank(table).search(None)["q"]
+    assert found == pytest.approx({"a": 1, "empty": expected}, abs=1e-6) and list(found) == ["a", "empty"]
+
+
 def test_a_cosine_that_is_no_number_counts_as_minus_1():
     """Squares that overflow make one; BEIR's exact search sets them to -1."""
     data, *groups = small({"a": [1], "b": [2]}, {"q": [0]}, {"q": {"a": 1}})
