@@ -109,11 +109,7 @@ def load(path: Path) -> np.ndarray:
     Raises:
         EmbscaleError: the file is missing, truncated or holds no table, or a value is not finite.
     """
-    stored, dtype = memory_map(path)
-    table = to_float32(np.array(stored), dtype)
-    if not np.isfinite(table).all():
-        raise EmbscaleError(f"{path}: holds values that are not finite numbers, in the shape {table.shape}")
-    return table
+    return Stored.open(path)[:]
 
 
 @dataclass(frozen=True)
@@ -205,10 +201,3 @@ def inspect(path: Path) -> Inspection:
             rows_not_finite += int((~np.isfinite(block)).any(axis=1).sum())
             rows_zero += int((~block.any(axis=1)).sum())
     return Inspection(digest.hexdigest(), rows, rows_not_finite, rows_zero)
-
-
-def sha256(table: np.ndarray) -> str:
-    """Digest of a table's shape and bytes."""
-    digest = hashlib.sha256(f"{table.dtype.str}{table.shape}".encode())
-    digest.update(np.ascontiguousarray(table).data)
-    return digest.hexdigest()

@@ -107,6 +107,22 @@ def test_a_variant_scores_as_the_table_that_it_makes(score, table, tmp_path, fol
     assert row["value"] == pytest.approx(alone["value"].item(), abs=1e-6) and row["dim"] == made.shape[1]
 
 
+def test_several_pads_and_tables_score_as_each_alone(score, table, tmp_path):
+    """The columns of a draw are shared by all tables that are padded with it."""
+    narrow = tmp_path / "narrow.safetensors"
+    tables.save(narrow, random_tables.independent(ROWS, 9, 3), {})
+    variants = [f"pad_faithful:{dims}:{seed}" for dims, seed in ((40, 1), (64, 1), (40, 2), (12, 1))]
+    flags = [flag for variant in variants for flag in ("--variant", variant)]
+    together = score(narrow, table, "random:300x40:1:legacy", *flags, "--variant", "crop:5", "--variants-of", "files")
+    assert len(together) == 13
+    named = together.set_index(["model", "variant", "variant_dims", "seed"])["value"]
+    for path in (narrow, table):
+        for variant in variants:
+            alone = score(path, "--variant", variant).set_index(["model", "variant", "variant_dims", "seed"])["value"]
+            assert named[alone.index].to_numpy() == pytest.approx(alone.to_numpy(), abs=1e-6)
+    assert together.loc[together["variant_dims"].astype(str) == "12", "dim"].tolist() == [12, 24]
+
+
 def test_nested_draws_score_as_each_alone(score):
     specifications = [f"random:300x{dims}:42:{name}" for dims in (3, 16, 40) for name in ("legacy", "current")]
     together = values(score(*specifications))
