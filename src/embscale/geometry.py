@@ -36,6 +36,7 @@ BINS = 20
 # Pairs of random subspaces behind the angle that chance gives.
 RANDOM_PAIRS = 100
 SHORTEST = 1e-12  # a vector of zeros has no direction
+LEFT_OUT = -1  # the group of vectors that take no part
 
 ALL, AFTER_FIRST = "all", "after_first"  # which positions
 JACKKNIFE, BOOTSTRAP = "texts, jackknife", "texts, bootstrap"
@@ -77,6 +78,20 @@ def sequences(states: HiddenStates) -> list[tuple[str, ...]]:
 def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
     """Slices that cover so many vectors."""
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def used_vectors(states: HiddenStates, *, first_position: int) -> np.ndarray:
+    """Indices of the vectors of this and later positions.
+
+    Raises:
+        EmbscaleError: there are none.
+    """
+    used = np.flatnonzero(states.position >= first_position)
+    if not len(used):
+        raise EmbscaleError(
+            f"first position {first_position}: the last that the states hold is {states.position.max()}"
+        )
+    return used
 
 
 # Norms
@@ -222,7 +237,14 @@ def _resampled(values: np.ndarray, text: np.ndarray, resamples: int, seed: int) 
 
 
 def structure(
-    states: HiddenStates, *, vectors: int, groups: int, dimensions: int, neighbours: int, seed: int
+    states: HiddenStates,
+    *,
+    first_position: int,
+    vectors: int,
+    groups: int,
+    dimensions: int,
+    neighbours: int,
+    seed: int,
 ) -> pd.DataFrame:
     """How the vectors of each layer spread, and how the layers lie to each other.
 
@@ -263,6 +285,7 @@ def structure(
 
     Args:
         states: any; layers of another width than the classes are left out.
+        first_position: vectors of earlier positions are left out.
         vectors: vectors, the same at each layer, for what compares vectors pairwise, and for the principal
             components of all layers.  ``layers x vectors² x 4`` and ``layers x vectors x width x 8`` bytes are held.
         groups: of texts, for the jackknife.  ``layers x groups x width`` numbers are held.
@@ -280,9 +303,11 @@ def structure(
         raise EmbscaleError(
             f"{dimensions} dimensions: vectors have {states.width}, so a subspace is nearly all of them"
         )
-    group = jackknife.text_groups(states.text, groups=groups, seed=seed)
+    used = used_vectors(states, first_position=first_position)
+    group = np.full(len(states.text), LEFT_OUT)
+    group[used] = jackknife.text_groups(states.text[used], groups=groups, seed=seed)
     generator = np.random.default_rng(seed)
-    order = generator.permutation(len(states.text))
+    order = generator.permutation(used)
     sample = np.sort(order[:vectors])
     _, firsts = np.unique(states.token[order], return_index=True)
     different = np.sort(order[np.sort(firsts)][:vectors])
@@ -339,7 +364,7 @@ def _moments(states: HiddenStates, group: np.ndarray, scaling: str) -> _Moments:
             member = group[part] == np.arange(groups)[:, None]
             sums[:, number] += member.astype(np.float64) @ values
             squares[:, number] += member @ np.square(values).sum(axis=1)
-    count = jackknife.left_out(np.bincount(group, minlength=groups)).astype(np.float64)
+    count = jackknife.left_out(np.bincount(group[group != LEFT_OUT], minlength=groups)).astype(np.float64)
     return _Moments(
         scaling,
         layers,
@@ -501,7 +526,7 @@ def _spectrum(
     def decomposed(summed: np.ndarray, count: float, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return _leading(summed / count - np.outer(mean, mean), dimensions)
 
-    whole, odd = products(np.arange(len(group))), np.zeros((states.width, states.width))
+    whole, odd = products(np.flatnonzero(group != LEFT_OUT)), np.zeros((states.width, states.width))
     found = [decomposed(whole, moments.count[0], moments.means[0, number])]
     for without in range(groups):
         left = products(np.flatnonzero(group == without))

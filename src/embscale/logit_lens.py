@@ -18,7 +18,7 @@ import pandas as pd
 from embscale import jackknife
 from embscale.errors import EmbscaleError
 from embscale.families import anatomy, family
-from embscale.geometry import JACKKNIFE, chunks, measured
+from embscale.geometry import JACKKNIFE, chunks, measured, used_vectors
 from embscale.hidden_states import FINAL_NORM, HiddenStates, checkpoint_files
 
 if TYPE_CHECKING:
@@ -97,13 +97,21 @@ def heads(model: PreTrainedModel) -> tuple[Head, Head]:
 
 
 def lens(
-    model: PreTrainedModel, states: HiddenStates, *, vectors: int, chunk: int, groups: int, seed: int
+    model: PreTrainedModel,
+    states: HiddenStates,
+    *,
+    first_position: int,
+    vectors: int,
+    chunk: int,
+    groups: int,
+    seed: int,
 ) -> pd.DataFrame:
     """How near each layer's predictions are to those of the model.
 
     Args:
         model: from `load_model`, the one that made the states.
         states: its hidden states.
+        first_position: vectors of earlier positions are left out.
         vectors: how many to look at, the same at each layer.
         chunk: vectors at once; ``2 x chunk x tokens of the vocabulary x 4`` bytes are held.
         groups: of texts, for the jackknife.
@@ -129,7 +137,8 @@ def lens(
             f"the states end with {last} of width {states.width}, but the checkpoint has {blocks} blocks of width "
             f"{model.config.get_text_config().hidden_size}: they are of another model"
         )
-    chosen = np.sort(np.random.default_rng(seed).permutation(len(states.text))[:vectors])
+    used = used_vectors(states, first_position=first_position)
+    chosen = np.sort(np.random.default_rng(seed).permutation(used)[:vectors])
     group = jackknife.text_groups(states.text[chosen], groups=groups, seed=seed)
     final = np.empty(len(chosen), np.int64)
     first = np.empty((len(layers), len(chosen)), np.int64)

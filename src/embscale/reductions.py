@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from embscale import jackknife
 from embscale.errors import EmbscaleError
-from embscale.geometry import JACKKNIFE, RAW, UNIT, chunks, order_of_layers, scaled
+from embscale.geometry import JACKKNIFE, RAW, UNIT, chunks, order_of_layers, scaled, used_vectors
 from embscale.hidden_states import HiddenStates
 
 REDUCTIONS = ("pca", "tsne", "umap")
@@ -51,6 +51,7 @@ class Settings:
     """What the pictures depend on.
 
     Attributes:
+        first_position: vectors of earlier positions are left out.
         points: hidden states of a picture, all layers together.
         perplexity: of t-SNE (van der Maaten and Hinton 2008).
         umap_neighbours: ``n_neighbors`` of UMAP (McInnes et al. 2018).
@@ -60,6 +61,7 @@ class Settings:
         seed: of the choice of tokens and of groups, of t-SNE and of UMAP.
     """
 
+    first_position: int
     points: int
     perplexity: float
     umap_neighbours: int
@@ -171,7 +173,8 @@ def trustworthiness(values: np.ndarray, placed: np.ndarray, *, neighbours: int) 
 
 def _choose(states: HiddenStates, settings: Settings) -> np.ndarray:
     """The tokens, as indices of vectors."""
-    layers, vectors = len(states.classes), len(states.text)
+    used = used_vectors(states, first_position=settings.first_position)
+    layers, vectors = len(states.classes), len(used)
     count = settings.points // layers
     if not 0 < count <= vectors:
         raise EmbscaleError(f"{settings.points} points over {layers} layers: each layer has {vectors} vectors")
@@ -180,7 +183,7 @@ def _choose(states: HiddenStates, settings: Settings) -> np.ndarray:
             f"{fewest} points without the first layer: a perplexity of {settings.perplexity:g} and "
             f"{settings.umap_neighbours} neighbours need more than three times the one and the other"
         )
-    return np.sort(np.random.default_rng(settings.seed).choice(vectors, count, replace=False))
+    return np.sort(np.random.default_rng(settings.seed).choice(used, count, replace=False))
 
 
 def _treated(values: np.ndarray, scaling: str, outliers: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from embscale.families import FAMILIES
 from embscale.hidden_states import FINAL_NORM, Sample
 
 DECODERS = sorted(set(FAMILIES) - set(logit_lens.ENCODERS))
-OPTIONS = {"vectors": 1000, "chunk": 7, "groups": 5, "seed": 0}
+OPTIONS = {"first_position": 0, "vectors": 1000, "chunk": 7, "groups": 5, "seed": 0}
 
 
 def captured(folder, texts=6, length=10):
@@ -94,7 +94,7 @@ def test_a_table_narrower_than_the_blocks_is_projected_back(tmp_path):
 
 def keys(folder):
     named = ["--suite", "own", "--model", "m", "--step", "main", "--tied", "no", "--texts", "t"]
-    numbers = [text for name, value in OPTIONS.items() for text in (f"--{name}", str(value))]
+    numbers = [text for name, value in OPTIONS.items() for text in (f"--{name.replace('_', '-')}", str(value))]
     return [*named, *numbers, "-o", str(folder / "lens.csv")]
 
 
@@ -105,7 +105,7 @@ def test_the_command_writes_rows_and_skips_encoders_with_the_reason(checkpoint, 
         given = [str(checkpoint(model_type)), str(tmp_path / "states.safetensors")]
         assert execute("logit-lens", [*given, *keys(tmp_path)]) == 0
         rows = pd.read_csv(tmp_path / "lens.csv")
-        assert list(rows.columns[:8]) == ["suite", "model", "step", "tied", "texts", "width", "tokens", "texts_count"]
+        assert list(rows.columns[:8]) == ["suite", "model", "step", "width", "texts", "tokens", "texts_count", "tied"]
         assert rows.empty == (model_type == "bert")
     assert "bert is an encoder" in capsys.readouterr().err
     assert "bert is an encoder" in (tmp_path / "lens.csv.note.json").read_text("utf-8")

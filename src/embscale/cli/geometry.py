@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from embscale.hidden_states import HiddenStates
 
-NAMES = ("vectors", "groups", "dimensions", "neighbours", "resamples", "seed")
-KEYS = ("suite", "model", "step", "tied", "texts")
+NAMES = ("first_position", "vectors", "groups", "dimensions", "neighbours", "resamples", "seed")
+KEYS = ("suite", "model", "step", "texts", "tied")
+COLUMNS = ["suite", "model", "step", "width", "texts", "tokens", "texts_count", "tied"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_keys(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags that only name what is measured."""
+    """Declare the flags that say what is measured."""
+    parser.add_argument("--first-position", type=int, required=True, help="leave out the positions before it")
     parser.add_argument("--suite", required=True, help="goes into the rows")
     parser.add_argument("--model", required=True, help="goes into the rows")
     parser.add_argument("--step", required=True, help="goes into the rows; main if it is not known")
@@ -46,7 +48,7 @@ def described(rows: pd.DataFrame, states: HiddenStates, args: argparse.Namespace
     keys["step"] = "" if args.step == "main" else args.step
     keys |= {"width": states.width, "tokens": int(states.position.max()) + 1}
     keys["texts_count"] = len(set(states.text.tolist()))
-    return rows.assign(**keys)[[*keys, *rows.columns]]
+    return rows.assign(**keys)[[*COLUMNS, *rows.columns]]
 
 
 def run(args: argparse.Namespace) -> None:
@@ -65,6 +67,7 @@ def run(args: argparse.Namespace) -> None:
                 geometry.norm_structure(states, **drawn),
                 geometry.structure(
                     states,
+                    first_position=args.first_position,
                     vectors=args.vectors,
                     groups=args.groups,
                     dimensions=args.dimensions,

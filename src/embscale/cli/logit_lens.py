@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from embscale.artifacts import recorded
-from embscale.cli.geometry import add_keys, described
+from embscale.cli.geometry import KEYS, add_keys, described
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +30,7 @@ def run(args: argparse.Namespace) -> None:
 
     from embscale import hidden_states, logit_lens
 
-    names = ("vectors", "groups", "seed", "suite", "model", "step", "tied", "texts")
-    params = {name: getattr(args, name) for name in names}
+    params = {name: getattr(args, name) for name in ("first_position", "vectors", "groups", "seed", *KEYS)}
     inputs = [args.states, *hidden_states.checkpoint_files(args.checkpoint)]
     facts: dict[str, str] = {}
     with recorded(command="logit-lens", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
@@ -45,6 +44,7 @@ def run(args: argparse.Namespace) -> None:
             rows = logit_lens.lens(
                 logit_lens.load_model(args.checkpoint),
                 states,
+                first_position=args.first_position,
                 vectors=args.vectors,
                 chunk=args.chunk,
                 groups=args.groups,

@@ -10,7 +10,16 @@ from embscale.cli.geometry import KEYS, add_keys, described
 
 # Named here, because importing what knows them takes seconds.
 REDUCTIONS = ("pca", "tsne", "umap")
-SETTINGS = ("points", "perplexity", "umap_neighbours", "start_dimensions", "outliers", "groups", "seed")
+SETTINGS = (
+    "first_position",
+    "points",
+    "perplexity",
+    "umap_neighbours",
+    "start_dimensions",
+    "outliers",
+    "groups",
+    "seed",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
