@@ -8,12 +8,12 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from explorer_rows import HOSTILE, accuracy_rows, confusion_rows, fact_rows, point_rows, score_rows
 
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
 from embscale.explorer import page, payload
 from embscale.report import offline
+from explorer_rows import HOSTILE, accuracy_rows, confusion_rows, fact_rows, point_rows, score_rows
 
 
 def decoded(part):
