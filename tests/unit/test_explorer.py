@@ -44,15 +44,6 @@ def files(tmp_path, tokenizer_folder):
     return flags
 
 
-@pytest.fixture(scope="module")
-def tokenizer_folder(tmp_path_factory):
-    from hub.repositories import save_tokenizer
-
-    folder = tmp_path_factory.mktemp("tokenizer")
-    save_tokenizer(folder)
-    return folder
-
-
 def test_scores_come_back_as_they_went_in():
     rows = score_rows()
     back = decoded(payload.scores(rows, first_metric="ndcg_at_10"))

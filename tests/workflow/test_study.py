@@ -88,7 +88,9 @@ def test_a_second_run_gives_the_same_bytes(checkout):
 
 
 def test_a_caption_reruns_the_report_only(checkout):
-    with edited(checkout / "report/chapters/question.qmd", lambda text: text.replace(b"What this page shows", b"What it says")):
+    with edited(
+        checkout / "report/chapters/question.qmd", lambda text: text.replace(b"What this page shows", b"What it says")
+    ):
         assert planned(checkout) == {"text": 1, "render": 1}
 
 

@@ -9,6 +9,7 @@ const PERCENT = 100; // scores are shown as in the literature, from 0 to 100
 const MODELS_LISTED = 50;
 const ROWS_LISTED = 300;
 const LINE_LIMIT = 40; // points of a suite and variant beyond which a line through them says nothing
+const NAME_LENGTH = 48; // characters of a name beside a point
 const WIDTHS_NAMED = 12; // widths beyond which the axis names powers of two instead
 const FEW_DECADES = 1000; // ratio below which powers of ten alone are too few ticks
 const SHARES_WRITTEN = 16; // layers beyond which the shares in a confusion matrix would be too small to read
@@ -41,7 +42,7 @@ const facts = frame(payload.facts);
 const layers = Object.fromEntries(Object.entries(payload.layers).map(([name, part]) => [name, part && frame(part)]));
 
 const LISTS = ["suite", "variant", "beside"];
-const state = { view: "tables", beside: new Set(["intervals", "random"]) };
+let state = {};
 const asked = new Set(); // keys that the address gave
 let unknown = [];
 let library = null;
@@ -62,6 +63,9 @@ function make(tag, attributes, ...children) {
 function plain(text) {
   return String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
+
+// The whole name stands in the list; beside a point there is no room for more.
+const cut = (text) => (text.length > NAME_LENGTH ? `${text.slice(0, NAME_LENGTH)}…` : text);
 
 const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 6 });
 const percent = (value) => (value * PERCENT).toFixed(2);
@@ -88,8 +92,10 @@ function frame({ count, columns }) {
 
 // Address ----------------------------------------------------------------------------------------------
 
+// The address alone says what is shown: what it leaves out is as at first.
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
+  state = {};
   asked.clear();
   for (const key of new Set(given.keys())) {
     asked.add(key);
@@ -280,7 +286,7 @@ function offerTables() {
   known && "No file that this page was made from says how many parameters the models have.");
   settleList("suite", allSuites, allSuites);
   settleList("variant", allVariants, payload.scores.first_variants);
-  settleList("beside", Object.keys(BESIDE), []);
+  settleList("beside", Object.keys(BESIDE), ["intervals", "random"]);
   offerList("suite", allSuites.map((value) =>
     ({ value, label: value, swatch: byVariant() ? null : swatch("circle", colourOf(value)) })));
   offerList("variant", allVariants.map((value) =>
@@ -301,7 +307,7 @@ function shownScores() {
 
 function hoverOf(row) {
   return [
-    `<b>${plain(row.model)}</b>, ${plain(row.suite)}`,
+    `<b>${plain(cut(row.model))}</b>, ${plain(cut(row.suite))}`,
     plain(row.label),
     `${payload.scores.metrics[row.metric]}: ${interval(row)}`,
     `95 % interval over ${several(row.n, "quer")}`.replace(/quers?$/, row.n === 1 ? "query" : "queries"),
@@ -501,7 +507,8 @@ function offerLayers() {
   offerFrom("scaling", [layers.points]);
   const names = layerNames();
   const options = names.map((value) => ({ value, label: value }));
-  offer("layer", names.length ? [{ value: ALL_LAYERS, label: "all layers" }, ...options] : []);
+  offer("layer", names.length ? [{ value: ALL_LAYERS, label: "all layers" }, ...options] : [],
+    names.length ? "" : layers.points ? "There are no such points of this model." : NOT_MADE.points);
   const pair = state.layer !== ALL_LAYERS;
   offer("other", pair ? options : [], names.length && !pair ? "All layers are shown." : "", names.at(-1));
   for (const key of ["classifier", "split", "input", "control", "trained_on"]) {
@@ -550,7 +557,7 @@ function drawPoints() {
     },
     hoverinfo: "text",
     text: group.map((row) =>
-      `<b>${plain(`“${row.token}”`)}</b><br>${plain(layer)}<br>text ${row.text}, position ${row.position}`),
+      `<b>${plain(`“${cut(row.token)}”`)}</b><br>${plain(layer)}<br>text ${row.text}, position ${row.position}`),
   }));
   byId("layers-key").replaceChildren(...traces.map(({ marker, name }, index) =>
     make("li", {}, swatch(marker.symbol, marker.color), [...Map.groupBy(rows, (row) => row.layer).keys()][index])));
