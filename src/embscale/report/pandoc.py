@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 TEMPLATE = HERE / "template.html"
 FILTERS = [HERE / "check_subset.lua", HERE / "quarto_subset.lua"]
 STYLE = HERE / "style.css"
-DESIGN = [TEMPLATE, STYLE, *FILTERS]
+DESIGN = [TEMPLATE, STYLE, HERE / "contents.js", *FILTERS]
 
 
 def version() -> str:
