@@ -17,7 +17,8 @@ from embscale.report.qmd import Document
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "template.html"
 FILTERS = [HERE / "check_subset.lua", HERE / "quarto_subset.lua"]
-DESIGN = [TEMPLATE, HERE / "style.css", *FILTERS]
+STYLE = HERE / "style.css"
+DESIGN = [TEMPLATE, STYLE, HERE / "contents.js", *FILTERS]
 
 
 def version() -> str:
