@@ -87,12 +87,18 @@ rule chapter_ladder:
 rule chapter_scores:
     input:
         rules.gather.output,
+        expand(rules.table_metrics.output, model=CHECKPOINTS),
 
 
 rule chapter_layers:
     input:
         expand(rules.probe.output, model=LAYER_MODELS),
+        expand(rules.grid.output, model=SETTINGS["base"]),
+        expand(rules.ablate.output, model=SETTINGS["base"]),
+        expand(rules.transfer.output, model=SETTINGS["base"]),
         expand(rules.geometry.output, model=LAYER_MODELS),
+        expand(rules.reductions.output, model=SETTINGS["pictured"]),
+        expand(rules.logit_lens.output, model=LAYER_MODELS),
 
 
 rule chapter_primer:

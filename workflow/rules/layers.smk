@@ -263,6 +263,7 @@ rule geometry:
         **OF_MODEL,
         texts=MAIN_SOURCE,
         tied=lambda wildcards: tied(wildcards.model),
+        first_position=SETTINGS["first_position"],
         flags=all_flags(SETTINGS["geometry"]),
     shell:
         "python -m embscale geometry {input.states:q} {params.flags}"
@@ -271,6 +272,7 @@ rule geometry:
         " --step {params.step}"
         " --tied {params.tied}"
         " --texts {params.texts}"
+        " --first-position {params.first_position}"
         " --norms {output.norms:q}"
         " --output {output.structure:q} 2> {log:q}"
 
@@ -297,6 +299,7 @@ rule reductions:
         **OF_MODEL,
         texts=MAIN_SOURCE,
         tied=lambda wildcards: tied(wildcards.model),
+        first_position=SETTINGS["first_position"],
         reductions=SETTINGS["reductions"]["kinds"],
         flags=all_flags(
             {
@@ -313,6 +316,7 @@ rule reductions:
         " --step {params.step}"
         " --tied {params.tied}"
         " --texts {params.texts}"
+        " --first-position {params.first_position}"
         " --quality {output.quality:q}"
         " --output {output.points:q} 2> {log:q}"
 
@@ -342,6 +346,7 @@ rule logit_lens:
         checkpoint=lambda wildcards, input: Path(input.checkpoint[0]).parent,
         texts=MAIN_SOURCE,
         tied=lambda wildcards: tied(wildcards.model),
+        first_position=SETTINGS["first_position"],
         flags=all_flags(SETTINGS["logit_lens"]),
     shell:
         "python -m embscale logit-lens {params.checkpoint:q} {input.states:q} {params.flags}"
@@ -350,4 +355,5 @@ rule logit_lens:
         " --step {params.step}"
         " --tied {params.tied}"
         " --texts {params.texts}"
+        " --first-position {params.first_position}"
         " --output {output.rows:q} 2> {log:q}"

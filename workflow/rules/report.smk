@@ -14,7 +14,7 @@ FIGURE_ROWS = {
     "suite_variants": [rules.gather.output.csv],
     "random_tokenizers": [rules.gather.output.csv],
     "layer_accuracy": expand(rules.probe.output.rows, model=LAYER_MODELS),
-    "layer_pca": expand(rules.geometry.output.pca, model=LAYER_MODELS),
+    "layer_pca": expand(rules.reductions.output.points, model=SETTINGS["pictured"]),
     "layer_norms": expand(rules.geometry.output.norms, model=LAYER_MODELS),
     **{
         f"primer_{of_table}": expand(
