@@ -89,6 +89,15 @@ def source_flags(source):
     return " ".join(words)
 
 
+def source_words(source):
+    """A source of texts for readers."""
+    words = {
+        "heldout": "held-out texts of the corpus",
+        "code": "functions of the corpus's packages",
+    }
+    return words.get(source["of"], f"texts of {source['of']}")
+
+
 def tied(model):
     """Whether a model's output table is its input table; those of the ladder are two."""
     if model in LADDER:

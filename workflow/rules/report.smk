@@ -4,6 +4,7 @@ Figures are drawn from tidy rows; every number in the text is computed by a rule
 report/, is set beside them in a folder of its own and rendered to one page.
 """
 
+PROBES = expand(rules.probe.output.rows, model=LAYER_MODELS)
 # The rows that each figure shows.
 FIGURE_ROWS = {
     "scaling": [rules.gather.output.csv],
@@ -13,9 +14,24 @@ FIGURE_ROWS = {
     "table_geometry": [rules.gather.output.csv],
     "suite_variants": [rules.gather.output.csv],
     "random_tokenizers": [rules.gather.output.csv],
-    "layer_accuracy": expand(rules.probe.output.rows, model=LAYER_MODELS),
-    "layer_pca": expand(rules.reductions.output.points, model=SETTINGS["pictured"]),
+    "table_metrics": expand(rules.table_metrics.output.rows, model=LADDER),
+    "layer_accuracy": PROBES,
+    "layer_splits": PROBES,
+    "layer_controls": PROBES,
+    "layer_inputs": [*PROBES, *expand(rules.probe.output.curves, model=LAYER_MODELS)],
+    "layer_confusion": expand(rules.probe.output.confusion, model=LAYER_MODELS),
+    "layer_grid": expand(rules.grid.output.rows, model=SETTINGS["base"]),
+    **{
+        f"layer_{part}": expand(rules.ablate.output.rows, model=SETTINGS["base"])
+        for part in ["contributions", "cumulative", "masks"]
+    },
+    "layer_transfer": expand(rules.transfer.output.rows, model=SETTINGS["base"]),
     "layer_norms": expand(rules.geometry.output.norms, model=LAYER_MODELS),
+    "layer_reductions": expand(
+        rules.reductions.output.points, model=SETTINGS["pictured"]
+    ),
+    "layer_structure": expand(rules.geometry.output.structure, model=LAYER_MODELS),
+    "layer_lens": expand(rules.logit_lens.output.rows, model=LAYER_MODELS),
     **{
         f"primer_{of_table}": expand(
             rules.primer_of_table.output.rows, of_table=of_table
@@ -122,7 +138,7 @@ rule numbers:
         where=flags("--where", LADDER_SCORES),
         other_tasks=lambda wildcards, input: flags("--other-tasks", input.other_tasks),
         vocab_size=config["tokenizer"]["vocab_size"],
-        texts=config["layers"]["texts"],
+        texts=source_words(SOURCES[MAIN_SOURCE]),
     shell:
         "python -m embscale numbers"
         " --study {params.study}"
@@ -131,7 +147,7 @@ rule numbers:
         " {params.where}"
         " --inventory {input.inventory:q} {params.other_tasks}"
         " --probes {input.probes:q}"
-        " --texts {params.texts}"
+        " --texts {params.texts:q}"
         " --primer {input.primer:q}"
         " --losses {input.losses:q}"
         " --vocab-size {params.vocab_size}"

@@ -8,7 +8,10 @@ from matplotlib.figure import Figure
 
 from embscale.figures import theme
 
-COLUMNS = ("suite", "model", "seed", "layer", "metric", "value", "ci_low", "ci_high", "n_layers")
+COLUMNS = (
+    "suite", "model", "classifier", "split", "input", "control", "seed", "layer", "metric", "value", "ci_low",
+    "ci_high", "n_layers",
+)  # fmt: skip
 PERCENT = 100
 
 
@@ -19,7 +22,8 @@ def short_names(rows: pd.DataFrame) -> dict[str, str]:
 
 
 def _of(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    return rows[(rows["metric"] == metric) & (rows["seed"] == "all")]
+    kept = rows[(rows["metric"] == metric) & (rows["seed"] == "all") & (rows["classifier"] == "logistic_regression")]
+    return kept[(kept["split"] == "text") & (kept["input"] == "raw") & (kept["control"].fillna("none") == "none")]
 
 
 def draw(rows: pd.DataFrame) -> Figure:

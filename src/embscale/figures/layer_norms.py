@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from embscale.figures import theme
 
-COLUMNS = ("model", "width", "layer", "layer_index", "after_final_norm", "min", "mean", "max")
+COLUMNS = (
+    "model", "width", "positions", "layer", "layer_index", "after_final_norm", "min", "mean", "max", "growth",
+    "growth_low", "growth_high",
+)  # fmt: skip
+
+# Vectors of the first position are long in many models, whatever the token: they get a line of their own.
+FIRST_LEFT_OUT = "after_first"
 
 
 def draw(rows: pd.DataFrame) -> Figure:
     """A line for each model with the range of its vectors; the final norm's output stands apart."""
+    first, rows = rows[rows["positions"] != FIRST_LEFT_OUT], rows[rows["positions"] == FIRST_LEFT_OUT]
     models = rows[["model", "width"]].drop_duplicates()
     figure = theme.figure(height=4.4)
     axes = figure.subplots()
@@ -23,6 +29,8 @@ def draw(rows: pd.DataFrame) -> Figure:
         line, after = of_model[~normed], of_model[normed]
         axes.fill_between(line["layer_index"], line["min"], line["max"], color=colour, alpha=0.12, linewidth=0)
         axes.plot(line["layer_index"], line["mean"], color=colour, marker="o")
+        longest = first[(first["model"] == model) & ~first["after_final_norm"].astype(bool)].sort_values("layer_index")
+        axes.plot(longest["layer_index"], longest["max"], color=colour, linestyle=":", linewidth=1.2)
         end = line.iloc[-1]
         x = float(end["layer_index"])
         if not after.empty:  # some models have no final norm
@@ -38,7 +46,7 @@ def draw(rows: pd.DataFrame) -> Figure:
     axes.set_xlim(-0.3, float(places.max()) + 1.1)
     if layers["after_final_norm"].any():
         axes.axvline(float(places.max()) - 0.75, color=theme.FAINT, linewidth=6, zorder=0)
-    axes.set_ylabel("length of the vector")
+    axes.set_ylabel("length of the vector (dotted: longest,\nfirst position included)", fontsize=10)
     theme.end_labels(axes, labels)
     return figure
 
@@ -46,11 +54,13 @@ def draw(rows: pd.DataFrame) -> Figure:
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: mean length at the table and after the last block, and growth per block."""
     parts = []
-    for model, group in rows.groupby("model", sort=False):
+    for model, group in rows[rows["positions"] == FIRST_LEFT_OUT].groupby("model", sort=False):
         line = group[~group["after_final_norm"].astype(bool)].sort_values("layer_index")
-        growth = np.exp(np.polyfit(line["layer_index"], np.log(line["mean"]), 1)[0])
         first, last = line["mean"].iloc[0], line["mean"].iloc[-1]
-        parts.append(f"{model} from {first:.2f} to {last:.2f}, a factor of {growth:.2f} per layer")
+        growth, low, high = line[["growth", "growth_low", "growth_high"]].iloc[0]
+        parts.append(
+            f"{model} from {first:.2f} to {last:.2f}, a factor of {growth:.2f} [{low:.2f}, {high:.2f}] per block"
+        )
     return (
         "Lines of the mean length of hidden states by layer on a logarithmic axis, with bands from the shortest to the "
         f"longest vector, and the state after the final norm set apart. Before the final norm: {'; '.join(parts)}."
