@@ -140,9 +140,13 @@ def _checked_sha256(path: Path) -> str:
     if not path.is_file():
         raise EmbscaleError(f"{path}: no such file; make it first (snakemake --cores all {path})")
     digest = file_sha256(path)
-    # A job's note lies beside its main output, its other outputs there or one folder below.
-    for note in [*path.parent.glob(f"*{NOTE_SUFFIX}"), *path.parent.parent.glob(f"*{NOTE_SUFFIX}")]:
-        noted = read_note(note)["outputs"].get(path.as_posix(), digest)
+    # A job's note lies beside its main output, its other outputs there or one folder below.  Where two name the file,
+    # one is of an earlier version of the workflow, whose other outputs are still there: the newer holds.
+    notes = [*path.parent.glob(f"*{NOTE_SUFFIX}"), *path.parent.parent.glob(f"*{NOTE_SUFFIX}")]
+    naming = [note for note in notes if path.as_posix() in read_note(note)["outputs"]]
+    if naming:
+        note = max(naming, key=lambda note: note.stat().st_mtime_ns)
+        noted = read_note(note)["outputs"][path.as_posix()]
         if noted != digest:
             raise EmbscaleError(
                 f"{path}: its SHA-256 is {digest[:12]}, but {note.name} says {noted[:12]}: it was changed or damaged "

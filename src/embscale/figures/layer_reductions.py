@@ -67,4 +67,5 @@ def describe(rows: pd.DataFrame) -> str:
                 share = points[["explained1", "explained2"]].iloc[0].sum() * 100
                 parts.append(f"{model} {SCALINGS[scaling]}, {share:.0f} % of the variance")
     kinds = ", ".join(REDUCTIONS[name] for name in REDUCTIONS if name in set(rows["reduction"]))
-    return f"Scatter plots of hidden states coloured by layer, by {kinds}. Two principal components hold: {'; '.join(parts)}."
+    held = "; ".join(parts)
+    return f"Scatter plots of hidden states coloured by layer, by {kinds}. Two principal components hold: {held}."

@@ -83,4 +83,5 @@ def describe(rows: pd.DataFrame) -> str:
         "value"
     ]
     parts.append(f"effective rank goes from {ranks[layers[0]]:.0f} to {ranks[layers[-1]]:.0f}")
-    return f"Tables of layer pairs and lines of effective rank over width. In {widest['model'].iloc[0]}, {'; '.join(parts)}."
+    model = widest["model"].iloc[0]
+    return f"Tables of layer pairs and lines of effective rank over width. In {model}, {'; '.join(parts)}."
