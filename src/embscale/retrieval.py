@@ -39,7 +39,7 @@ MAIN_DEPTH = 10
 DEPTH = 100
 
 # The most that one block of a table, its pooled documents, or the cosines of some documents may take.
-BLOCK_BYTES = 256 * 2**20
+BLOCK_BYTES = 128 * 2**20
 
 # Columns pooled at a time: the rows of a vocabulary, that many columns wide, stay in a processor's cache.
 POOLED_COLUMNS = 128
@@ -228,7 +228,9 @@ class StreamedTable:
                 self.kept[top : top + len(block)] = torch.from_numpy(block)
                 top += len(block)
         values = self.kept[:, start - self.first : stop - self.first]
-        return values[torch.from_numpy(np.searchsorted(self.rows, rows))].float()
+        if len(rows) < len(self.rows):
+            values = values[torch.from_numpy(np.searchsorted(self.rows, rows))]
+        return values.float()
 
 
 class PooledTexts:

@@ -42,6 +42,9 @@ REFERENCES = ("overlap", "overlap_idf", "bm25")
 FAITHFUL = {"special_tokens": "include", "max_length": 2048, "pooling": "mean"}
 DEFAULTS = FAITHFUL | {"special_tokens": "exclude"}
 
+# Of these a run can have several; each table is made once for all.
+FACTORS = ("special_tokens", "pooling")
+
 # What the scores depend on beside files; it goes into the note.
 PARAMS = (
     "tables",
@@ -71,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TOKENS.safetensors",
-        help="from embscale tokenize, in place of a tokenizer; one for each --beir",
+        help="from embscale tokenize, in place of a tokenizer; one for each --beir; a task can have several",
     )
     parser.add_argument(
         "--beir", type=Path, action="append", required=True, metavar="FOLDER", help="a task; can be given again"
@@ -88,8 +91,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metric", dest="metrics", action="append", help="MTEB's name of it (ndcg_at_10); can be given again"
     )
-    parser.add_argument("--pooling", choices=("mean", "sum", "max"), help="of a text's tokens (mean)")
-    parser.add_argument("--special-tokens", choices=("exclude", "include"), help="of the tokenizer (exclude)")
+    parser.add_argument(
+        "--pooling",
+        action="append",
+        choices=("mean", "sum", "max"),
+        help="of a text's tokens (mean); can be given again",
+    )
+    parser.add_argument(
+        "--special-tokens",
+        action="append",
+        choices=("exclude", "include"),
+        help="of the tokenizer (exclude); can be given again",
+    )
     parser.add_argument("--max-length", type=int, help="tokens after which a text is cut (2048)")
     parser.add_argument(
         "--faithful",
@@ -130,16 +143,20 @@ def run(args: argparse.Namespace) -> None:
         tokenizer = tokens.load_tokenizer(args.tokenizer) if args.tokenizer else None
         for number, folder in enumerate(args.beir):
             data = beir.load(folder)
-            groups, made_of = _tokenised(args, number, data, tokenizer)
-            shared = {
-                "tokenizer": args.tokenizer_name,
-                "pooling": args.pooling,
-                "special_tokens": made_of["special_tokens"],
-                "task": data.name,
-                "tokenizer_sha256": made_of["tokenizer_sha256"],
-                "data_sha256": data.sha256,
-            }
-            tasks.append((Scorer(data, *groups, pooling=args.pooling, depth=depth, device=device), shared))
+            for groups, made_of in _tokenised(args, number, data, tokenizer):
+                for pooling in args.pooling:
+                    shared = {
+                        "tokenizer": args.tokenizer_name,
+                        "pooling": pooling,
+                        "special_tokens": made_of["special_tokens"],
+                        "task": data.name,
+                        "tokenizer_sha256": made_of["tokenizer_sha256"],
+                        "data_sha256": data.sha256,
+                    }
+                    if shared in [keys for _, keys in tasks]:
+                        factors = ", ".join(f"{name} {shared[name]}" for name in FACTORS)
+                        raise EmbscaleError(f"task {data.name}: asked for twice with {factors}; leave one away")
+                    tasks.append((Scorer(data, *groups, pooling=pooling, depth=depth, device=device), shared))
         # A table that has to be drawn or computed is made once for all tasks.
         used = functools.reduce(np.union1d, (scorer.rows for scorer, _ in tasks))
         for job in jobs:
@@ -251,13 +268,13 @@ class Reference:
 def _settle(args: argparse.Namespace) -> None:
     """Fill in what was not said, and refuse what contradicts itself."""
     for name, value in (FAITHFUL if args.faithful else DEFAULTS).items():
-        flag = f"--{name.replace('_', '-')}"
+        flag, wanted = f"--{name.replace('_', '-')}", [value] if name in FACTORS else value
         if args.tokens and name != "pooling":
             if getattr(args, name) is not None:
                 raise EmbscaleError(f"{flag} is for making tokens, and --tokens are made; leave one of the two away")
         elif getattr(args, name) is None:
-            setattr(args, name, value)
-        elif args.faithful and getattr(args, name) != value:
+            setattr(args, name, wanted)
+        elif args.faithful and getattr(args, name) != wanted:
             raise EmbscaleError(f"--faithful means {flag} {value}; leave one of the two away")
     if not (args.output or args.per_query):
         raise EmbscaleError("nowhere to write to: give -o SCORES.csv, --per-query SCORES.parquet or both")
@@ -265,7 +282,8 @@ def _settle(args: argparse.Namespace) -> None:
         raise EmbscaleError("no tokens: give --tokenizer FOLDER, or for each task --tokens TOKENS.safetensors")
     if args.tokens and len(args.tokens) != len(args.beir):
         raise EmbscaleError(f"{len(args.tokens)} --tokens for {len(args.beir)} --beir: expected one for each task")
-    if len({folder.resolve().name for folder in args.beir}) < len(args.beir):
+    folders = {folder.resolve() for folder in args.beir}
+    if len({folder.name for folder in folders}) < len(folders):
         raise EmbscaleError("two --beir folders have the same name, which is the task's in the rows; rename one")
     args.metrics = args.metrics or ["ndcg_at_10"]
     if args.tokenizer_name is None:
@@ -274,8 +292,8 @@ def _settle(args: argparse.Namespace) -> None:
 
 def _tokenised(
     args: argparse.Namespace, number: int, data: RetrievalData, tokenizer: Tokenizer | None
-) -> tuple[list[TokenisedTexts], dict[str, Any]]:
-    """Documents and queries of a task as tokens, and what they were made of."""
+) -> Iterator[tuple[list[TokenisedTexts], dict[str, Any]]]:
+    """Documents and queries of a task as tokens, and what they were made of; several times if so asked for."""
     if args.tokens:
         groups, made_of = tokens.load(args.tokens[number])
         if made_of["data_sha256"] != data.sha256:
@@ -289,20 +307,20 @@ def _tokenised(
                     f"{args.tokens[number]}: made with {name} {made_of[name]}, --faithful needs {FAITHFUL[name]}; "
                     "run embscale tokenize again"
                 )
-        return [groups["documents"], groups["queries"]], made_of
+        yield [groups["documents"], groups["queries"]], made_of
+        return
     assert tokenizer is not None  # `_settle` wants the one or the other
-    special = args.special_tokens == "include"
-    made = [
-        tokens.tokenise(list(texts.values()), tokenizer, max_length=args.max_length, special_tokens=special)
-        for texts in (data.documents, data.queries)
-    ]
-    empty = int((made[0].lengths == 0).sum())
-    if empty:
-        print(f"{data.name}: {empty} documents have no token; their score is 0 for every query", file=sys.stderr)
-    return made, {
-        "special_tokens": args.special_tokens,
-        "tokenizer_sha256": tokens.tokenizer_sha256(args.tokenizer),
-    }
+    for special in args.special_tokens:
+        made = [
+            tokens.tokenise(
+                list(texts.values()), tokenizer, max_length=args.max_length, special_tokens=special == "include"
+            )
+            for texts in (data.documents, data.queries)
+        ]
+        empty = int((made[0].lengths == 0).sum())
+        if empty:
+            print(f"{data.name}: {empty} documents have no token; their score is 0 for every query", file=sys.stderr)
+        yield made, {"special_tokens": special, "tokenizer_sha256": tokens.tokenizer_sha256(args.tokenizer)}
 
 
 def _jobs(args: argparse.Namespace) -> tuple[list[Job | Reference], list[Path]]:
