@@ -15,7 +15,6 @@ import torch
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
 from embscale.errors import EmbscaleError
-from embscale.tokens import TokenisedTexts
 
 ADAM_BETAS = (0.9, 0.95)
 GRADIENT_CLIP = 1.0
@@ -79,12 +78,6 @@ def build(*, width: int, blocks: int, head_width: int, vocab_size: int, context:
     return GPTNeoXForCausalLM(config)
 
 
-def stream(texts: TokenisedTexts, chosen: np.ndarray, *, separator: int, seed: int) -> np.ndarray:
-    """The chosen texts in a random order, one after the other, each followed by the separator."""
-    order = np.random.default_rng(seed).permutation(chosen)
-    return np.concatenate([part for text in order for part in (texts[text], [separator])]).astype(np.int64)
-
-
 def batches(tokens: np.ndarray, schedule: Schedule) -> Iterator[torch.Tensor]:
     """Consecutive batches ``[batch, context]`` of the stream, from its start again when it ends."""
     size = schedule.batch * schedule.context
@@ -107,7 +100,7 @@ def train(
 
     Args:
         model: from `build`.
-        tokens: from `stream`.
+        tokens: of `streams`.
         schedule: steps, batches and learning rates.
         reached: called with the number of finished steps and the last batch's loss in nats per token
             (NaN before the first), at 0 and after every step.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from embscale import ladder
+from embscale import ladder, streams
 from embscale.errors import EmbscaleError
 from embscale.tokens import TokenisedTexts
 
@@ -68,7 +68,7 @@ def test_the_learning_rate_rises_then_falls_to_a_tenth():
 
 def test_the_stream_holds_each_chosen_text_once_with_a_separator():
     texts = TokenisedTexts(np.array([1, 2, 3, 4, 5, 6], np.int32), np.array([0, 2, 3, 6]))
-    made = ladder.stream(texts, np.array([0, 2]), separator=9, seed=0).tolist()
+    made = streams.stream(texts, np.array([0, 2]), separator=9, seed=0).tolist()
     assert made in ([1, 2, 9, 4, 5, 6, 9], [4, 5, 6, 9, 1, 2, 9])
 
 

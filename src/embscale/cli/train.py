@@ -7,11 +7,9 @@ import csv
 import shutil
 from pathlib import Path
 
-from embscale import beir, tokens
+from embscale import beir, streams, tokens
 from embscale.artifacts import recorded
-from embscale.errors import EmbscaleError
 from embscale.progress import progress
-from embscale.tokens import END_OF_TEXT
 
 CHECKPOINT_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 HELDOUT_TOKENS = 16_384  # enough for a standard error of the loss near 0.02 nats
@@ -39,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Train, saving a whole checkpoint after each of the given steps."""
-    import numpy as np
     import torch
 
     from embscale import ladder
@@ -54,13 +51,7 @@ def run(args: argparse.Namespace) -> None:
     ]
     inputs = [source, args.tokens, tokens.tokenizer_file(args.tokenizer), args.tokenizer / "tokenizer_config.json"]
     with recorded(command="train", params=params, inputs=inputs, outputs=outputs) as temporary:
-        documents = tokens.load(args.tokens)[0]["documents"]
-        heldout = np.array([row["metadata"]["split"] == "heldout" for row in beir.read_jsonl(source)])
-        separator = tokens.load_tokenizer(args.tokenizer).token_to_id(END_OF_TEXT)
-        if separator is None:
-            raise EmbscaleError(f"{args.tokenizer}: has no token {END_OF_TEXT}; make it with embscale tokenizer")
-        training = ladder.stream(documents, np.flatnonzero(~heldout), separator=separator, seed=args.seed)
-        unseen = ladder.stream(documents, np.flatnonzero(heldout), separator=separator, seed=args.seed)
+        training, unseen, _ = streams.read(source, args.tokens, args.tokenizer, seed=args.seed)
         model = ladder.build(
             width=args.width,
             blocks=args.blocks,
