@@ -78,6 +78,34 @@ def build(*, width: int, blocks: int, head_width: int, vocab_size: int, context:
     return GPTNeoXForCausalLM(config)
 
 
+def start_from(model: GPTNeoXForCausalLM, table: np.ndarray) -> None:
+    """Put a trained table in place of the initial one, in place.
+
+    It is multiplied by one number that gives its rows the root mean square length of those that they replace; its
+    angles and the ratios of its lengths stay.  Where it has a row of zeros, for a token that it knows nothing of, the
+    random row stays.
+
+    Args:
+        model: from `build`.
+        table: ``[vocab_size, width]``.
+
+    Raises:
+        EmbscaleError: the table has another shape, or all its rows are zeros.
+    """
+    rows = model.get_input_embeddings().weight
+    if table.shape != tuple(rows.shape):
+        raise EmbscaleError(
+            f"the initial table has {table.shape[0]} rows and {table.shape[1]} columns, but the model {rows.shape[0]} "
+            f"and {rows.shape[1]}; make one with the model's tokenizer and width"
+        )
+    given = torch.from_numpy(table)
+    known = given.any(dim=1)
+    if not known.any():
+        raise EmbscaleError("the initial table holds zeros alone")
+    with torch.no_grad():
+        rows[known] = given[known] * (rows[known].norm() / given[known].norm())
+
+
 def batches(tokens: np.ndarray, schedule: Schedule) -> Iterator[torch.Tensor]:
     """Consecutive batches ``[batch, context]`` of the stream, from its start again when it ends."""
     size = schedule.batch * schedule.context
