@@ -92,7 +92,7 @@ def start_from(model: GPTNeoXForCausalLM, table: np.ndarray) -> None:
     Raises:
         EmbscaleError: the table has another shape, or all its rows are zeros.
     """
-    rows = model.get_input_embeddings().weight
+    rows = model.gpt_neox.embed_in.weight
     if table.shape != tuple(rows.shape):
         raise EmbscaleError(
             f"the initial table has {table.shape[0]} rows and {table.shape[1]} columns, but the model {rows.shape[0]} "

@@ -216,12 +216,15 @@ def ppmi_svd(counts: sparse.csr_matrix, *, dims: int, seed: int) -> np.ndarray:
     from scipy.sparse.linalg import svds
 
     matrix = ppmi(counts)
-    seen = int((matrix.getnnz(axis=1) > 0).sum())
-    if dims >= seen:
+    seen = np.flatnonzero(matrix.getnnz(axis=1))  # rounding would give the others rows that are almost zero
+    if dims >= len(seen):
         raise EmbscaleError(
-            f"{dims} columns: the PPMI of {seen} distinct tokens has at most {max(seen - 1, 0)}; give a smaller --dim"
+            f"{dims} columns: the PPMI of {len(seen)} distinct tokens has at most {max(len(seen) - 1, 0)}; "
+            "give a smaller --dim"
         )
-    start = np.random.default_rng(seed).standard_normal(matrix.shape[0])
-    vectors, values, _ = svds(matrix, k=dims, v0=start, return_singular_vectors="u")
-    table = (vectors * np.sqrt(values))[:, ::-1]
-    return (table * np.sign(table[np.abs(table).argmax(axis=0), np.arange(dims)])).astype(np.float32)
+    start = np.random.default_rng(seed).standard_normal(len(seen))
+    vectors, values, _ = svds(matrix[seen][:, seen], k=dims, v0=start, return_singular_vectors="u")
+    vectors = (vectors * np.sqrt(values))[:, ::-1]
+    table = np.zeros((matrix.shape[0], dims), np.float32)
+    table[seen] = vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(dims)])
+    return table
