@@ -15,7 +15,6 @@ import torch
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
 from embscale.errors import EmbscaleError
-from embscale.tokens import TokenisedTexts
 
 ADAM_BETAS = (0.9, 0.95)
 GRADIENT_CLIP = 1.0
@@ -79,10 +78,32 @@ def build(*, width: int, blocks: int, head_width: int, vocab_size: int, context:
     return GPTNeoXForCausalLM(config)
 
 
-def stream(texts: TokenisedTexts, chosen: np.ndarray, *, separator: int, seed: int) -> np.ndarray:
-    """The chosen texts in a random order, one after the other, each followed by the separator."""
-    order = np.random.default_rng(seed).permutation(chosen)
-    return np.concatenate([part for text in order for part in (texts[text], [separator])]).astype(np.int64)
+def start_from(model: GPTNeoXForCausalLM, table: np.ndarray) -> None:
+    """Put a trained table in place of the initial one, in place.
+
+    It is multiplied by one number that gives its rows the root mean square length of those that they replace; its
+    angles and the ratios of its lengths stay.  Where it has a row of zeros, for a token that it knows nothing of, the
+    random row stays.
+
+    Args:
+        model: from `build`.
+        table: ``[vocab_size, width]``.
+
+    Raises:
+        EmbscaleError: the table has another shape, or all its rows are zeros.
+    """
+    rows = model.gpt_neox.embed_in.weight
+    if table.shape != tuple(rows.shape):
+        raise EmbscaleError(
+            f"the initial table has {table.shape[0]} rows and {table.shape[1]} columns, but the model {rows.shape[0]} "
+            f"and {rows.shape[1]}; make one with the model's tokenizer and width"
+        )
+    given = torch.from_numpy(table)
+    known = given.any(dim=1)
+    if not known.any():
+        raise EmbscaleError("the initial table holds zeros alone")
+    with torch.no_grad():
+        rows[known] = given[known] * (rows[known].norm() / given[known].norm())
 
 
 def batches(tokens: np.ndarray, schedule: Schedule) -> Iterator[torch.Tensor]:
@@ -107,7 +128,7 @@ def train(
 
     Args:
         model: from `build`.
-        tokens: from `stream`.
+        tokens: of `streams`.
         schedule: steps, batches and learning rates.
         reached: called with the number of finished steps and the last batch's loss in nats per token
             (NaN before the first), at 0 and after every step.

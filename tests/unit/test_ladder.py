@@ -9,7 +9,6 @@ import torch
 
 from embscale import ladder
 from embscale.errors import EmbscaleError
-from embscale.tokens import TokenisedTexts
 
 SIZES = {"width": 16, "blocks": 1, "head_width": 8, "vocab_size": 20, "context": 8, "seed": 0}
 SCHEDULE = ladder.Schedule(steps=30, batch=4, context=8, learning_rate=0.02, warmup=5, seed=0)
@@ -66,12 +65,6 @@ def test_the_learning_rate_rises_then_falls_to_a_tenth():
     assert all(b <= a for a, b in itertools.pairwise(rates[5:]))
 
 
-def test_the_stream_holds_each_chosen_text_once_with_a_separator():
-    texts = TokenisedTexts(np.array([1, 2, 3, 4, 5, 6], np.int32), np.array([0, 2, 3, 6]))
-    made = ladder.stream(texts, np.array([0, 2]), separator=9, seed=0).tolist()
-    assert made in ([1, 2, 9, 4, 5, 6, 9], [4, 5, 6, 9, 1, 2, 9])
-
-
 def test_batches_start_again_when_the_stream_ends():
     stream = np.arange(70)
     schedule = ladder.Schedule(steps=3, batch=4, context=8, learning_rate=1, warmup=1, seed=0)
@@ -84,3 +77,36 @@ def test_too_few_tokens_are_told():
         next(ladder.batches(np.arange(10), SCHEDULE))
     with pytest.raises(EmbscaleError, match="held-out texts hold 10 tokens"):
         ladder.heldout_loss(ladder.build(**SIZES), np.arange(10), context=8, batch=4)
+
+
+def test_a_given_table_is_scaled_to_the_rows_that_it_replaces():
+    model = ladder.build(**SIZES)
+    before = model.gpt_neox.embed_in.weight.detach().clone()
+    table = np.random.default_rng(0).normal(size=(20, 16)).astype(np.float32)
+    table[3] = 0
+    ladder.start_from(model, table)
+    after = model.gpt_neox.embed_in.weight.detach()
+    assert torch.equal(after[3], before[3])  # nothing is known of this token
+    known = [i for i in range(20) if i != 3]
+    factor = (after[known] / torch.from_numpy(table[known])).flatten()
+    assert torch.allclose(factor, factor[0].expand_as(factor), rtol=1e-5)
+    assert after[known].norm().item() == pytest.approx(before[known].norm().item(), rel=1e-5)
+    other = ladder.build(**SIZES)
+    assert torch.equal(model.lm_head.weight, other.lm_head.weight)
+
+
+def test_a_table_of_another_shape_is_told():
+    with pytest.raises(EmbscaleError, match="20 rows and 8 columns, but the model 20 and 16"):
+        ladder.start_from(ladder.build(**SIZES), np.ones((20, 8), np.float32))
+    with pytest.raises(EmbscaleError, match="zeros alone"):
+        ladder.start_from(ladder.build(**SIZES), np.zeros((20, 16), np.float32))
+
+
+def test_a_frozen_table_stays_while_the_rest_learns(tokens):
+    torch.set_num_threads(1)
+    model = ladder.build(**SIZES)
+    model.get_input_embeddings().requires_grad_(False)
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    ladder.train(model, tokens, SCHEDULE, reached=lambda step, loss: None)
+    same = {name for name, weight in model.state_dict().items() if torch.equal(weight, before[name])}
+    assert same == {"gpt_neox.embed_in.weight"} | {name for name in before if "rotary" in name}

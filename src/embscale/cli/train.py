@@ -7,11 +7,9 @@ import csv
 import shutil
 from pathlib import Path
 
-from embscale import beir, tokens
+from embscale import beir, streams, tables, tokens
 from embscale.artifacts import recorded
-from embscale.errors import EmbscaleError
 from embscale.progress import progress
-from embscale.tokens import END_OF_TEXT
 
 CHECKPOINT_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 HELDOUT_TOKENS = 16_384  # enough for a standard error of the loss near 0.02 nats
@@ -34,12 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--warmup", type=int, required=True, help="steps up to the highest learning rate")
     parser.add_argument("--seed", type=int, required=True, help="of the initial weights and of the order of texts")
     parser.add_argument("--threads", type=int, required=True, help="changes the last digits of a sum, so is recorded")
+    parser.add_argument(
+        "--initial-table", type=Path, metavar="TABLE.safetensors", help="to start from instead of a random one"
+    )
+    parser.add_argument("--freeze-table", action="store_true", help="leave the input table as it is at the start")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="gets stepN/ and losses.csv")
 
 
 def run(args: argparse.Namespace) -> None:
     """Train, saving a whole checkpoint after each of the given steps."""
-    import numpy as np
     import torch
 
     from embscale import ladder
@@ -48,19 +49,16 @@ def run(args: argparse.Namespace) -> None:
     torch.use_deterministic_algorithms(True)
     source = beir.corpus_file(args.corpus)
     names = ("width", "blocks", "head_width", "context", "batch", "steps", "checkpoints", "learning_rate", "warmup")
-    params = {name: getattr(args, name) for name in (*names, "vocab_size", "seed", "threads")}
+    params = {name: getattr(args, name) for name in (*names, "vocab_size", "seed", "threads", "freeze_table")}
+    params["initial_table"] = args.initial_table is not None
     outputs = [args.output / "losses.csv"] + [
         args.output / f"step{step}" / name for step in args.checkpoints for name in CHECKPOINT_FILES
     ]
     inputs = [source, args.tokens, tokens.tokenizer_file(args.tokenizer), args.tokenizer / "tokenizer_config.json"]
+    if args.initial_table:
+        inputs.append(args.initial_table)
     with recorded(command="train", params=params, inputs=inputs, outputs=outputs) as temporary:
-        documents = tokens.load(args.tokens)[0]["documents"]
-        heldout = np.array([row["metadata"]["split"] == "heldout" for row in beir.read_jsonl(source)])
-        separator = tokens.load_tokenizer(args.tokenizer).token_to_id(END_OF_TEXT)
-        if separator is None:
-            raise EmbscaleError(f"{args.tokenizer}: has no token {END_OF_TEXT}; make it with embscale tokenizer")
-        training = ladder.stream(documents, np.flatnonzero(~heldout), separator=separator, seed=args.seed)
-        unseen = ladder.stream(documents, np.flatnonzero(heldout), separator=separator, seed=args.seed)
+        training, unseen, _ = streams.read(source, args.tokens, args.tokenizer, seed=args.seed)
         model = ladder.build(
             width=args.width,
             blocks=args.blocks,
@@ -69,6 +67,9 @@ def run(args: argparse.Namespace) -> None:
             context=args.context,
             seed=args.seed,
         )
+        if args.initial_table:
+            ladder.start_from(model, tables.load(args.initial_table))
+        model.get_input_embeddings().requires_grad_(not args.freeze_table)
         schedule = ladder.Schedule(
             steps=args.steps,
             batch=args.batch,

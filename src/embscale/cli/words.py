@@ -1,0 +1,91 @@
+"""Probe what embedding tables know about words: analogies, degrees, relations, similarity.
+
+A table is a file (FILE, or STEP=FILE where the training step goes into the rows).
+
+    embscale words TABLE.safetensors --tokenizer FOLDER --analogies questions-words.txt --similarity wordsim353.tsv
+        --random-seeds 1 2 3 --resamples 2000 --seed 1 -o words.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from embscale import tokens
+from embscale.artifacts import recorded
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("tables", nargs="+", metavar="TABLE", help="FILE or STEP=FILE")
+    parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER", help="holds tokenizer.json")
+    parser.add_argument(
+        "--variant", dest="variants", action="append", default=[], help="of the tables beside full; can be given again"
+    )
+    parser.add_argument(
+        "--analogies",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="four words a line, ': SECTION' between them; can be given again",
+    )
+    parser.add_argument(
+        "--similarity",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="two words and a number a line; can be given again",
+    )
+    parser.add_argument("--random-seeds", type=int, nargs="+", required=True, help="of the random tables beside each")
+    parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the entries")
+    parser.add_argument("--seed", type=int, required=True, help="of the resamples")
+    parser.add_argument("--suite", default="own", help="goes into the rows")
+    parser.add_argument("--model", help="the same; the file's name")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="WORDS.csv")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Find the words, probe every table and variant in both forms, write."""
+    import pandas as pd
+
+    from embscale import words
+    from embscale.tables import Stored
+    from embscale.variants import Variant
+
+    variants = [Variant.parse(text) for text in ["full", *args.variants]]
+    given = [re.fullmatch(r"(?:(\d+)=)?(.+)", text) for text in args.tables]
+    files = [(match[1], Path(match[2])) for match in given if match]
+    sets = [*args.analogies, *args.similarity]
+    names = ("tables", "variants", "random_seeds", "resamples", "seed", "suite", "model")
+    params = {name: getattr(args, name) for name in names}
+    inputs = [*(path for _, path in files), tokens.tokenizer_file(args.tokenizer), *sets]
+    with recorded(command="words", params=params, inputs=inputs, outputs=[args.output]) as (output,):
+        asked = [
+            words.own_set(),
+            *(words.read_analogies(path) for path in args.analogies),
+            *(words.read_similarities(path) for path in args.similarity),
+        ]
+        mentioned = set().union(*(several.words() for several in asked))
+        tokenizer = tokens.load_tokenizer(args.tokenizer)
+        vocabularies = {form: words.vocabulary(tokenizer, form, asked=mentioned) for form in words.FORMS}
+        rows = []
+        for step, path in files:
+            table = Stored.open(path)
+            for variant in variants:
+                keys = {"suite": args.suite, "model": args.model or path.stem, "step": step, "variant": variant.text}
+                for form, vocabulary in vocabularies.items():
+                    vectors = words.word_vectors(variant.blocks(table), vocabulary)
+                    found = words.rows(
+                        vectors,
+                        asked,
+                        form=form,
+                        random_seeds=args.random_seeds,
+                        resamples=args.resamples,
+                        seed=args.seed,
+                    )
+                    dim = {"dim": vectors.vectors.shape[1], "words": len(vectors.vectors)}
+                    rows += [keys | dim | row for row in found]
+        pd.DataFrame(rows).to_csv(output, index=False)
