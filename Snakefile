@@ -61,6 +61,7 @@ include: "workflow/rules/corpus.smk"
 include: "workflow/rules/ladder.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/layers.smk"
+include: "workflow/rules/static.smk"
 include: "workflow/rules/primer.smk"
 include: "workflow/rules/report.smk"
 
@@ -99,6 +100,12 @@ rule chapter_layers:
         expand(rules.geometry.output, model=LAYER_MODELS),
         expand(rules.reductions.output, model=SETTINGS["pictured"]),
         expand(rules.logit_lens.output, model=LAYER_MODELS),
+
+
+rule chapter_words:
+    input:
+        expand(rules.static.output, static=STATIC),
+        expand(rules.words.output, model=CHECKPOINTS),
 
 
 rule chapter_primer:

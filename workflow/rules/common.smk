@@ -25,11 +25,23 @@ for (model, name), planned in FETCHED.items():
     SUITES[model] = planned.checkpoint.suite
     TOKENIZERS[model] = planned.checkpoint.tokenizer
 
+# Static embeddings of the ladder's tokens: method and columns by name; each method counts as a suite.
+STATIC = {
+    f"{method}-d{dim}": (method, dim)
+    for method in config["static"]["methods"]
+    for dim in config["static"]["dims"]
+}
+for model, (method, _) in STATIC.items():
+    CHECKPOINTS[model] = ["main"]
+    SUITES[model] = method
+    TOKENIZERS[model] = config["tokenizer"]["name"]
+
 # Models whose hidden states are taken.
 LAYER_MODELS = [
     model
     for model in CHECKPOINTS
-    if SUITES[model] in config["layers"]["suites"]
+    if model not in STATIC
+    and SUITES[model] in config["layers"]["suites"]
     and (model in LADDER or FETCHED[model, CHECKPOINTS[model][-1]].whole_available)
 ]
 TASKS = [config["corpus"]["task"], *config["tasks"]]
@@ -51,6 +63,7 @@ wildcard_constraints:
     texts="|".join(map(re.escape, config["texts"])) or "none",
     figure="[a-z_]+",
     source="|".join(re.escape(source["name"]) for source in config["layers"]["texts"]),
+    static="|".join(map(re.escape, STATIC)) or "none",
     of_table="lookup|gradient|space|offset|order",
     alone="sinusoidal|rotary|biases",
     text="|".join(map(re.escape, TEXTS)),
@@ -70,6 +83,13 @@ def all_flags(values):
         )
         for name, value in values.items()
     )
+
+
+def method_flags(method):
+    """Parameters of a static embedding method as flags."""
+    values = dict(config["static"]["methods"][method])
+    ngrams = values.pop("ngrams", None)
+    return all_flags(values) + (f" --ngrams {ngrams[0]} {ngrams[1]}" if ngrams else "")
 
 
 def source_file(of):
@@ -99,8 +119,8 @@ def source_words(source):
 
 
 def tied(model):
-    """Whether a model's output table is its input table; those of the ladder are two."""
-    if model in LADDER:
+    """Whether a model's output table is its input table; those of the ladder are two, static tables have none."""
+    if model in LADDER or model in STATIC:
         return "no"
     return "yes" if FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.tied else "no"
 
@@ -126,7 +146,9 @@ def tokenizer_file(tokenizer):
 
 
 def table_file(model, checkpoint):
-    """The embedding table of a checkpoint."""
+    """The embedding table of a checkpoint, or a static one."""
+    if model in STATIC:
+        return STUDY / "static" / f"{model}.safetensors"
     return home(model in LADDER) / "tables" / model / f"{checkpoint}.safetensors"
 
 

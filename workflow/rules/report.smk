@@ -1,4 +1,4 @@
-"""Chapter 6: figures, numbers, report.
+"""Chapter 7: figures, numbers, report.
 
 Figures are drawn from tidy rows; every number in the text is computed by a rule; the text, kept in
 report/, is set beside them in a folder of its own and rendered to one page.
@@ -15,6 +15,8 @@ FIGURE_ROWS = {
     "suite_variants": [rules.gather.output.csv],
     "random_tokenizers": [rules.gather.output.csv],
     "table_metrics": expand(rules.table_metrics.output.rows, model=LADDER),
+    "static_scaling": [rules.gather.output.csv],
+    "words_probes": expand(rules.words.output.rows, model=CHECKPOINTS),
     "layer_accuracy": PROBES,
     "layer_splits": PROBES,
     "layer_controls": PROBES,
@@ -58,6 +60,7 @@ FIGURE_FILTERS = {
     "training": LADDER_SCORES,
     "suites": ALL_SCORES,
     "table_geometry": LADDER_SCORES,
+    "static_scaling": LADDER_SCORES,
     "suite_variants": [*ALL_SCORES, f"task={config['claims']['task']}"],
     "random_tokenizers": ALL_SCORES,
 }
