@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
+import io
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -74,10 +75,11 @@ def load(folder: Path, split: str = "test") -> RetrievalData:
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a ``.jsonl`` or ``.jsonl.gz`` file; errors name file and line."""
     try:
-        lines = _uncompressed(path).decode("utf-8").splitlines()
+        content = _uncompressed(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise EmbscaleError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
-    for number, line in enumerate(lines, 1):
+    # Not splitlines: JSON need not escape U+0085 or U+2028, and texts from the web hold them.
+    for number, line in enumerate(io.StringIO(content, newline=None), 1):
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
