@@ -28,6 +28,7 @@ from mteb.models.model_meta import ModelMeta
 
 from embscale import tables
 from embscale.beir import RetrievalData
+from embscale.devices import choose_device
 from embscale.errors import EmbscaleError
 from embscale.tokens import TokenisedTexts
 
@@ -631,14 +632,3 @@ def _check_finite(block: torch.Tensor, start: int, stop: int) -> None:
             f"the table holds values that are not finite numbers in {broken} rows that the texts use "
             f"(columns {start} to {stop}); make it again with embscale extract"
         )
-
-
-def choose_device(name: str) -> torch.device:
-    """``cpu``, ``cuda``, or ``auto``: the first GPU if there is one.
-
-    Raises:
-        EmbscaleError: a GPU is asked for and there is none.
-    """
-    if name == "cuda" and not torch.cuda.is_available():
-        raise EmbscaleError("device cuda: torch finds no GPU here; leave --device away or give cpu")
-    return torch.device(name if name != "auto" else "cuda" if torch.cuda.is_available() else "cpu")

@@ -8,6 +8,7 @@ import torch
 
 from embscale import random_tables, tables, tokens
 from embscale.beir import RetrievalData
+from embscale.devices import choose_device
 from embscale.errors import EmbscaleError
 from embscale.retrieval import (
     ArrayTable,
@@ -18,7 +19,6 @@ from embscale.retrieval import (
     StoredTable,
     StreamedTable,
     best,
-    choose_device,
     depth_of,
     mteb_name,
     take,

@@ -126,7 +126,8 @@ def run(args: argparse.Namespace) -> None:
     import pandas as pd
     import torch
 
-    from embscale.retrieval import Scorer, choose_device, depth_of
+    from embscale.devices import choose_device
+    from embscale.retrieval import Scorer, depth_of
 
     _settle(args)
     if args.threads:

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Choose texts, say what their states take, run the model, write the states."""
     from embscale import hidden_states, texts
-    from embscale.retrieval import choose_device
+    from embscale.devices import choose_device
     from embscale.tokens import load_tokenizer, tokenizer_file
 
     device = choose_device(args.device).type
