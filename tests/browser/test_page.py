@@ -170,7 +170,9 @@ def test_the_contents_show_where_the_reader_is(sheet, file):
     for link in (links.nth(1), links.last, links.first):
         target = link.get_attribute("href")[1:]
         page.evaluate("id => document.getElementById(id).scrollIntoView({block: 'start'})", target)
-        page.wait_for_function("id => document.querySelector('.contents [aria-current]')?.hash === '#' + id", arg=target)
+        page.wait_for_function(
+            "id => document.querySelector('.contents [aria-current]')?.hash === '#' + id", arg=target
+        )
     assert page.locator(".contents [aria-current]").count() == 1
 
 
