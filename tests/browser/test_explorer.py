@@ -153,7 +153,7 @@ def test_each_suite_can_be_left_out(tables):
 def test_the_axis_can_be_the_parameters_or_the_share_of_the_table(tables, axis):
     tables.select_option("#x", axis)
     facts = fact_rows().set_index("model").assign(table_share=lambda f: f["rows"] * f["dims"] / f["parameters"])
-    models = [model for model in expected("wide", "full")["model"]]
+    models = expected("wide", "full")["model"].tolist()
     wanted = facts.loc[models, axis].sort_values()
     found = lines(tables)["wide full"]
     np.testing.assert_allclose(found["x"], wanted, rtol=1e-5)
@@ -230,8 +230,8 @@ def hover(page, key):
     place = page.evaluate(
         """key => { const plot = document.getElementById('tables-plot'); const box = plot.getBoundingClientRect();
              const trace = plot.data.find(t => t.customdata?.includes(key)); const i = trace.customdata.indexOf(key);
-             const {xaxis, yaxis} = plot._fullLayout;
-             return [box.x + xaxis._offset + xaxis.d2p(trace.x[i]), box.y + yaxis._offset + yaxis.d2p(trace.y[i])]; }""",
+             const {xaxis: x, yaxis: y} = plot._fullLayout;
+             return [box.x + x._offset + x.d2p(trace.x[i]), box.y + y._offset + y.d2p(trace.y[i])]; }""",
         key,
     )
     page.mouse.move(place[0] - 30, place[1] - 30)

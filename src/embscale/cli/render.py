@@ -41,6 +41,12 @@ def add_page(parser: argparse.ArgumentParser) -> None:
         "--commit", default="not known", help="state of the repository, told on the page (default: %(default)s)"
     )
     parser.add_argument(
+        "--data",
+        default="data",
+        metavar="URL",
+        help="the folder with the rows behind the figures, for {{< meta data >}} (default: %(default)s)",
+    )
+    parser.add_argument(
         "--link",
         dest="links",
         action="append",
@@ -60,7 +66,7 @@ def page_metadata(args: argparse.Namespace) -> dict[str, Any]:
     if wrong := ["".join(pair) for pair in pairs if not all(pair)]:
         raise EmbscaleError(f"--link {wrong[0]}: expected TITLE=URL")
     links = [{"title": title, "url": url} for title, _, url in pairs]
-    return {"commit": args.commit, "links": links}
+    return {"commit": args.commit, "data": args.data, "links": links}
 
 
 def run(args: argparse.Namespace) -> None:
