@@ -367,9 +367,12 @@ def check_points(page, rows):
         np.testing.assert_allclose(found[layer]["y"], group["y"], rtol=1e-3)
 
 
+SHARES = "the axes tell their share of the variance."
+
+
 def test_all_layers_of_the_first_model_are_shown_at_first(layers):
     check_points(layers, points())
-    assert status(layers, "points") == "24 vectors of 3 layers, pca of raw vectors, trustworthiness 0.87."
+    assert status(layers, "points") == "24 vectors of 3 layers, pca of raw vectors, trustworthiness 0.87; " + SHARES
     assert layers.locator("#layers-key li").all_inner_texts() == list(LAYERS)
     assert layers.locator("#other").is_disabled()
     assert layers.locator("#other-reason").inner_text() == "All layers are shown."
@@ -388,7 +391,7 @@ def test_model_reduction_and_scaling_choose_the_points(layers, control, value, c
     layers.select_option(f"#{control}", value)
     check_points(layers, points(**chosen))
     title = layers.evaluate("document.getElementById('points-plot').layout.xaxis.title.text")
-    assert title == ("first coordinate" if value == "tsne" else "first component, 50 % of the variance")
+    assert title == ("first coordinate" if value == "tsne" else "first component, 50 %")
 
 
 def test_a_pair_of_layers_can_be_compared(layers):

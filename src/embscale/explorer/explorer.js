@@ -565,11 +565,12 @@ function drawPoints() {
   const found = rows.filter(marked);
   const words = `${several(rows.length, "vector")} of ${several(traces.length, "layer")}, ${state.reduction} of ${state.scaling} vectors`
     + (rows.length ? `, trustworthiness ${rows[0].trustworthiness.toFixed(2)}` : "")
+    + (rows[0]?.explained1 ? "; the axes tell their share of the variance" : "")
     + (wanted ? `; ${several(found.length, "vector")} of ${several(new Set(found.map((row) => row.token)).size, "token")} marked` : "");
   tell("points-status", rows.length ? `${words}.` : "");
   tell("points-empty", rows.length ? "" : part ? "Not run: there are no such points of this model." : NOT_MADE.points);
   const axis = (order, share) => ({ showticklabels: false,
-    title: share === null ? `${order} coordinate` : `${order} component, ${(share * PERCENT).toFixed(0)} % of the variance` });
+    title: share === null ? `${order} coordinate` : `${order} component, ${(share * PERCENT).toFixed(0)} %` });
   const [{ explained1, explained2 }] = rows.length ? rows : [{ explained1: null, explained2: null }];
   plot("points-plot", traces, layout(axis("first", explained1), axis("second", explained2)),
     `Hidden states on a plane: ${words}.`);
