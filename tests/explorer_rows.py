@@ -66,17 +66,24 @@ def point_rows() -> pd.DataFrame:
     rows = _cases().merge(pd.DataFrame({"reduction": ["pca", "tsne"]}), how="cross")
     rows = rows[(rows["reduction"] == "pca") | (rows["suite"] == "wide")]
     rows = rows.merge(pd.DataFrame({"scaling": ["raw", "unit"]}), how="cross")
+    rows = rows.merge(pd.DataFrame({"layers": ["all", "blocks"]}), how="cross")
     rows = rows.merge(pd.DataFrame({"layer": LAYERS, "layer_index": range(len(LAYERS))}), how="cross")
+    rows = rows[(rows["layers"] == "all") | (rows["layer_index"] > 0)]
     rows = rows.merge(pd.DataFrame({"text": 0, "position": range(8), "token": [5, 6, 7, 8, 5, 6, 7, 9]}), how="cross")
     x, y = np.random.default_rng(1).normal(size=(2, len(rows)))
-    return rows.assign(x=x, y=y)
+    pca = rows["reduction"] == "pca"
+    share = {
+        name: pd.Series(value, rows.index).where(pca) for name, value in (("explained1", 0.5), ("explained2", 0.2))
+    }
+    return rows.assign(x=x, y=y, trustworthiness=0.87, **share)
 
 
 def confusion_rows() -> pd.DataFrame:
     """Counts of two classifiers on two splits."""
     rows = _cases().assign(trained_on="news", input="raw", control="none")
     rows = rows.merge(pd.DataFrame({"classifier": ["logistic_regression", "lda"]}), how="cross")
-    rows = rows.merge(pd.DataFrame({"split": ["text", "vector"]}), how="cross")
+    rows = rows.merge(pd.DataFrame({"split": ["text", "vector"], "seed": 1}), how="cross")
+    rows = pd.concat([rows, rows.assign(seed=2)])
     rows = rows.merge(pd.DataFrame({"true_layer": LAYERS}), how="cross")
     rows = rows.merge(pd.DataFrame({"predicted_layer": LAYERS}), how="cross")
     return rows.assign(count=np.random.default_rng(2).integers(1, 50, len(rows)))

@@ -62,7 +62,7 @@ def problems(page: Page) -> list[str]:
 
     found = Axe().run(page).response["violations"]
     return [
-        f"{problem['id']} ({problem['impact']}): {problem['help']}: {[node['html'][:160] for node in problem['nodes'][:3]]}"
+        f"{problem['id']} ({problem['impact']}): {problem['help']}: {[node['html'][:160] for node in problem['nodes']]}"
         for problem in found
         if problem["impact"] in ("serious", "critical")
     ]

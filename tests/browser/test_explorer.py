@@ -153,7 +153,7 @@ def test_each_suite_can_be_left_out(tables):
 def test_the_axis_can_be_the_parameters_or_the_share_of_the_table(tables, axis):
     tables.select_option("#x", axis)
     facts = fact_rows().set_index("model").assign(table_share=lambda f: f["rows"] * f["dims"] / f["parameters"])
-    models = [model for model in expected("wide", "full")["model"]]
+    models = expected("wide", "full")["model"].tolist()
     wanted = facts.loc[models, axis].sort_values()
     found = lines(tables)["wide full"]
     np.testing.assert_allclose(found["x"], wanted, rtol=1e-5)
@@ -230,8 +230,8 @@ def hover(page, key):
     place = page.evaluate(
         """key => { const plot = document.getElementById('tables-plot'); const box = plot.getBoundingClientRect();
              const trace = plot.data.find(t => t.customdata?.includes(key)); const i = trace.customdata.indexOf(key);
-             const {xaxis, yaxis} = plot._fullLayout;
-             return [box.x + xaxis._offset + xaxis.d2p(trace.x[i]), box.y + yaxis._offset + yaxis.d2p(trace.y[i])]; }""",
+             const {xaxis: x, yaxis: y} = plot._fullLayout;
+             return [box.x + x._offset + x.d2p(trace.x[i]), box.y + y._offset + y.d2p(trace.y[i])]; }""",
         key,
     )
     page.mouse.move(place[0] - 30, place[1] - 30)
@@ -285,7 +285,9 @@ def test_the_list_does_the_same_with_the_keyboard_alone(tables):
 
 def test_every_control_can_be_reached_with_the_keyboard(tables):
     wanted = set(
-        tables.evaluate("[...document.querySelectorAll('#tables select, #tables input')].map(e => e.id || e.value)")
+        tables.evaluate(
+            "[...document.querySelectorAll('#view-tables select, #view-tables input')].map(e => e.id || e.value)"
+        )
     )
     assert tables.evaluate("document.querySelector('a, button, input, select').className") == "skip"
     tables.locator(".skip").focus()
@@ -352,7 +354,7 @@ def test_a_hostile_name_is_shown_and_does_nothing(tables):
 
 def points(**chosen):
     rows = point_rows()
-    for column, value in ({"model": "wide-16", "reduction": "pca", "scaling": "raw"} | chosen).items():
+    for column, value in ({"model": "wide-16", "reduction": "pca", "scaling": "raw", "layers": "all"} | chosen).items():
         rows = rows[rows[column] == value]
     return rows
 
@@ -365,9 +367,12 @@ def check_points(page, rows):
         np.testing.assert_allclose(found[layer]["y"], group["y"], rtol=1e-3)
 
 
+SHARES = "the axes tell their share of the variance."
+
+
 def test_all_layers_of_the_first_model_are_shown_at_first(layers):
     check_points(layers, points())
-    assert status(layers, "points") == "24 vectors of 3 layers, pca of raw vectors."
+    assert status(layers, "points") == "24 vectors of 3 layers, pca of raw vectors, trustworthiness 0.87; " + SHARES
     assert layers.locator("#layers-key li").all_inner_texts() == list(LAYERS)
     assert layers.locator("#other").is_disabled()
     assert layers.locator("#other-reason").inner_text() == "All layers are shown."
@@ -379,11 +384,14 @@ def test_all_layers_of_the_first_model_are_shown_at_first(layers):
         ("model", "wide/wide-64, step 400", {"model": "wide-64"}),
         ("reduction", "tsne", {"reduction": "tsne"}),
         ("scaling", "unit", {"scaling": "unit"}),
+        ("layers", "blocks", {"layers": "blocks"}),
     ],
 )
 def test_model_reduction_and_scaling_choose_the_points(layers, control, value, chosen):
     layers.select_option(f"#{control}", value)
     check_points(layers, points(**chosen))
+    title = layers.evaluate("document.getElementById('points-plot').layout.xaxis.title.text")
+    assert title == ("first coordinate" if value == "tsne" else "first component, 50 %")
 
 
 def test_a_pair_of_layers_can_be_compared(layers):
@@ -413,7 +421,7 @@ def confusions(**chosen):
     rows = confusion_rows()
     for column, value in ({"model": "wide-16", "classifier": "logistic_regression", "split": "text"} | chosen).items():
         rows = rows[rows[column] == value]
-    return rows.pivot_table(index="true_layer", columns="predicted_layer", values="count").loc[
+    return rows.pivot_table(index="true_layer", columns="predicted_layer", values="count", aggfunc="sum").loc[
         list(LAYERS), list(LAYERS)
     ]
 

@@ -1,6 +1,6 @@
 """The report in a real browser: figures seen, references followed, no barrier, on screen, phone and paper."""
 
-import io
+import itertools
 import re
 
 import pytest
@@ -151,7 +151,8 @@ def test_a_reference_brings_its_figure_into_view(sheet, file):
         link.click()
         target = page.locator(f"[id='{link.get_attribute('href')[1:]}']")
         page.wait_for_function(
-            "id => { const {top} = document.getElementById(id).getBoundingClientRect(); return top >= -2 && top < innerHeight; }",
+            """id => { const {top} = document.getElementById(id).getBoundingClientRect();
+                 return top >= -2 && top < innerHeight; }""",
             arg=target.get_attribute("id"),
         )
 
@@ -160,7 +161,7 @@ def test_headings_descend(sheet, file):
     page = sheet().open(file)
     levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map(h => +h.tagName[1])")
     assert levels[0] == 1 and levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
 
 
 def test_the_contents_show_where_the_reader_is(sheet, file):
@@ -170,7 +171,9 @@ def test_the_contents_show_where_the_reader_is(sheet, file):
     for link in (links.nth(1), links.last, links.first):
         target = link.get_attribute("href")[1:]
         page.evaluate("id => document.getElementById(id).scrollIntoView({block: 'start'})", target)
-        page.wait_for_function("id => document.querySelector('.contents [aria-current]')?.hash === '#' + id", arg=target)
+        page.wait_for_function(
+            "id => document.querySelector('.contents [aria-current]')?.hash === '#' + id", arg=target
+        )
     assert page.locator(".contents [aria-current]").count() == 1
 
 

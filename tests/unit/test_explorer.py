@@ -109,6 +109,31 @@ def test_tokens_are_spelled_by_the_tokenizer_of_their_suite():
     np.testing.assert_allclose(back["x"], points["x"], rtol=1e-3)
 
 
+def test_confusion_counts_are_summed_over_seeds():
+    rows = confusion_rows()
+    part = payload.confusion(rows)
+    back = decoded(part)
+    for place, row in enumerate(back.itertuples()):
+        own = rows[(rows["model"] == row.model) & (rows["classifier"] == row.classifier) & (rows["split"] == row.split)]
+        for i, true in enumerate(part["layers"][place]):
+            for j, predicted in enumerate(part["layers"][place]):
+                cell = own[(own["true_layer"] == true) & (own["predicted_layer"] == predicted)]
+                assert part["counts"][place][i][j] == cell["count"].sum() and len(cell) == 2
+
+
+def test_the_study_s_rows_have_what_the_explorer_reads():
+    from embscale import probes, reductions, scores
+    from embscale.cli.geometry import COLUMNS
+
+    assert set(payload.SCORE_COLUMNS) <= set(scores.COLUMNS)
+    assert set(payload.POINT_COLUMNS) <= {*reductions.POINTS, *COLUMNS}
+    assert set(payload.CONFUSION_COLUMNS) <= set(probes.CONFUSION_COLUMNS)
+    assert set(payload.LAYER_COLUMNS) <= set(probes.COLUMNS)
+    # All that tells two classifiers or two pictures apart can be chosen.
+    told = {"width", "tokens", "texts_count", "seed", "true_layer", "predicted_layer", "count"}
+    assert set(probes.CONFUSION_COLUMNS) - told <= set(payload.LAYER_KEYS)
+
+
 def test_accuracies_are_those_over_all_seeds_and_layers():
     rows = accuracy_rows()
     back = decoded(payload.accuracies(rows))

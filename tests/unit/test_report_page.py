@@ -5,11 +5,11 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from report_texts import BODY_LINE, write_report
 
 from embscale.errors import EmbscaleError
 from embscale.report import offline
 from embscale.report.render import Renderer, render
+from report_texts import BODY_LINE, write_report
 
 RENDERER = Renderer("pandoc for a test")
 

@@ -496,6 +496,8 @@ const NOT_MADE = {
   confusion: "Not shown: this page was made without confusion counts.",
   accuracies: "Not shown: this page was made without results of classifiers.",
 };
+const POINT_KEYS = ["texts", "reduction", "scaling", "layers"];
+const FIT_KEYS = ["texts", "trained_on", "classifier", "split", "input", "control"];
 const caseKey = (get) => `${get("suite")}/${get("model")}${get("step") === null ? "" : `, step ${get("step")}`}`;
 
 function offerLayers() {
@@ -505,15 +507,14 @@ function offerLayers() {
   offerFrom("texts", parts);
   offerFrom("reduction", [layers.points]);
   offerFrom("scaling", [layers.points]);
+  offerFrom("layers", [layers.points]);
   const names = layerNames();
   const options = names.map((value) => ({ value, label: value }));
   offer("layer", names.length ? [{ value: ALL_LAYERS, label: "all layers" }, ...options] : [],
     names.length ? "" : layers.points ? "There are no such points of this model." : NOT_MADE.points);
   const pair = state.layer !== ALL_LAYERS;
   offer("other", pair ? options : [], names.length && !pair ? "All layers are shown." : "", names.at(-1));
-  for (const key of ["classifier", "split", "input", "control", "trained_on"]) {
-    offerFrom(key, [layers.confusion, layers.accuracies]);
-  }
+  for (const key of FIT_KEYS.slice(1)) offerFrom(key, [layers.confusion, layers.accuracies]);
   if (document.activeElement !== byId("token")) byId("token").value = state.token ?? "";
 }
 
@@ -531,7 +532,7 @@ const fits = (part, keys) => (get) =>
 
 function layerNames() {
   if (!layers.points) return [];
-  const rows = layers.points.where(fits(layers.points, ["texts", "reduction", "scaling"])).map((row) => layers.points.row(row));
+  const rows = layers.points.where(fits(layers.points, POINT_KEYS)).map((row) => layers.points.row(row));
   return [...new Map(rows.sort((a, b) => a.layer_index - b.layer_index).map((row) => [row.layer, true])).keys()];
 }
 
@@ -544,7 +545,7 @@ function drawPoints() {
   const names = layerNames();
   const chosen = state.layer === ALL_LAYERS ? names : [...new Set([state.layer, state.other])].filter(Boolean);
   const part = layers.points;
-  const rows = part ? part.where((get) => fits(part, ["texts", "reduction", "scaling"])(get) && chosen.includes(get("layer")))
+  const rows = part ? part.where((get) => fits(part, POINT_KEYS)(get) && chosen.includes(get("layer")))
     .map((row) => part.row(row)) : [];
   const wanted = (state.token ?? "").toLowerCase();
   const marked = (row) => !wanted || row.token.toLowerCase().includes(wanted);
@@ -563,28 +564,31 @@ function drawPoints() {
     make("li", {}, swatch(marker.symbol, marker.color), [...Map.groupBy(rows, (row) => row.layer).keys()][index])));
   const found = rows.filter(marked);
   const words = `${several(rows.length, "vector")} of ${several(traces.length, "layer")}, ${state.reduction} of ${state.scaling} vectors`
+    + (rows.length ? `, trustworthiness ${rows[0].trustworthiness.toFixed(2)}` : "")
+    + (rows[0]?.explained1 ? "; the axes tell their share of the variance" : "")
     + (wanted ? `; ${several(found.length, "vector")} of ${several(new Set(found.map((row) => row.token)).size, "token")} marked` : "");
   tell("points-status", rows.length ? `${words}.` : "");
   tell("points-empty", rows.length ? "" : part ? "Not run: there are no such points of this model." : NOT_MADE.points);
-  const bare = { showticklabels: false };
-  plot("points-plot", traces, layout({ ...bare, title: "first coordinate" }, { ...bare, title: "second coordinate" }),
+  const axis = (order, share) => ({ showticklabels: false,
+    title: share === null ? `${order} coordinate` : `${order} component, ${(share * PERCENT).toFixed(0)} %` });
+  const [{ explained1, explained2 }] = rows.length ? rows : [{ explained1: null, explained2: null }];
+  plot("points-plot", traces, layout(axis("first", explained1), axis("second", explained2)),
     `Hidden states on a plane: ${words}.`);
 }
 
 function drawConfusion() {
   const part = layers.confusion;
-  const keys = ["texts", "trained_on", "classifier", "split", "input", "control"];
-  const rows = part ? part.where(fits(part, keys)).map((row) => part.row(row)) : [];
-  const names = [...new Set([...rows.map((row) => row.true_layer), ...rows.map((row) => row.predicted_layer)])];
-  const counts = names.map(() => names.map(() => 0));
-  for (const row of rows) counts[names.indexOf(row.true_layer)][names.indexOf(row.predicted_layer)] += row.count;
+  const [row] = part ? part.where(fits(part, FIT_KEYS)) : [];
+  const there = row !== undefined;
+  const names = there ? payload.layers.confusion.layers[row] : [];
+  const counts = there ? payload.layers.confusion.counts[row] : [];
   const sums = counts.map((line) => line.reduce((sum, count) => sum + count, 0));
   const shares = counts.map((line, i) => line.map((count) => (sums[i] ? (count / sums[i]) * PERCENT : null)));
   const total = sums.reduce((sum, count) => sum + count, 0);
   const right = names.reduce((sum, _, i) => sum + counts[i][i], 0);
   const words = `${several(total, "tested vector")} of ${several(names.length, "layer")}, ${number(right)} taken for their own`;
   const labels = names.map(plain);
-  const traces = rows.length ? [{
+  const traces = there ? [{
     type: "heatmap", x: labels, y: labels, z: shares, zmin: 0, zmax: PERCENT, xgap: 2, ygap: 2,
     colorscale: [[0, style("--soft")], [1, style("--link")]],
     texttemplate: names.length > SHARES_WRITTEN ? "" : "%{z:.1f}", hoverinfo: "text",
@@ -592,9 +596,9 @@ function drawConfusion() {
     text: counts.map((line, i) => line.map((count, j) => `${labels[i]}<br>taken for ${labels[j]}:<br>`
       + `${number(count)} of ${several(sums[i], "vector")}, ${(shares[i][j] ?? 0).toFixed(1)} %`)),
   }] : [];
-  tell("confusion-status", rows.length ? `${words}. Shares of each layer's vectors, in %.` : "");
-  tell("confusion-empty", rows.length ? "" : part ? "Not run: there are no such counts of this model." : NOT_MADE.confusion);
-  byId("confusion-words").hidden = rows.length === 0;
+  tell("confusion-status", there ? `${words}. Shares of each layer's vectors, in %.` : "");
+  tell("confusion-empty", there ? "" : part ? "Not run: there are no such counts of this model." : NOT_MADE.confusion);
+  byId("confusion-words").hidden = !there;
   fillTable(byId("confusion-rows"), [word("layer"), ...names.map((name) => figure(`taken for ${name}`))],
     names.map((name, i) => [word(name), ...counts[i].map((count) => figure(number(count)))]));
   plot("confusion-plot", traces,
@@ -604,8 +608,7 @@ function drawConfusion() {
 
 function listAccuracies() {
   const part = layers.accuracies;
-  const keys = ["texts", "trained_on", "classifier", "split", "input", "control"];
-  const rows = part ? part.where(fits(part, keys)).map((row) => part.row(row)) : [];
+  const rows = part ? part.where(fits(part, FIT_KEYS)).map((row) => part.row(row)) : [];
   byId("accuracy-box").hidden = rows.length === 0;
   tell("accuracy-status", part ? (rows.length ? "" : "Not run: there are no such results of this model.") : NOT_MADE.accuracies);
   const short = (value) => (value === null ? "not known" : value.toPrecision(4));
@@ -619,7 +622,7 @@ function listAccuracies() {
 function update() {
   unknown = [];
   for (const view of ["tables", "layers"]) {
-    byId(view).hidden = state.view !== view;
+    byId(`view-${view}`).hidden = state.view !== view;
     byId(`to-${view}`).toggleAttribute("aria-current", state.view === view);
     if (state.view === view) byId(`to-${view}`).setAttribute("aria-current", "page");
   }

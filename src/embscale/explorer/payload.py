@@ -28,7 +28,8 @@ PARAMETERS = "parameters"
 # What tells rows about layers apart; a column that a file lacks is not offered as a choice.
 LAYER_KEYS = ("suite", "model", "step", "texts", "trained_on", "classifier", "split", "input", "control")
 POINT_COLUMNS = (
-    "suite", "model", "step", "reduction", "scaling", "layer", "layer_index", "text", "position", "token", "x", "y",
+    "suite", "model", "step", "reduction", "scaling", "layers", "layer", "layer_index", "text", "position", "token",
+    "x", "y", "explained1", "explained2", "trustworthiness",
 )  # fmt: skip
 CONFUSION_COLUMNS = ("suite", "model", "step", "true_layer", "predicted_layer", "count")
 LAYER_COLUMNS = ("suite", "model", "step", "classifier", "seed", "layer", "metric", "value", "ci_low", "ci_high", "n")
@@ -158,9 +159,24 @@ def points(rows: pd.DataFrame, tokens: Mapping[str, Callable[[int], str]]) -> di
 
 
 def confusion(rows: pd.DataFrame) -> dict[str, Any]:
-    """How often a vector of one layer was taken for another; columns `CONFUSION_COLUMNS` and `LAYER_KEYS`."""
-    kept = rows[[name for name in rows if name in {*CONFUSION_COLUMNS, *LAYER_KEYS}]]
-    return {"count": len(kept), "columns": columns(kept, digits=DIGITS)}
+    """How often a vector of one layer was taken for another, all seeds together.
+
+    Args:
+        rows: columns `CONFUSION_COLUMNS`, and those of `LAYER_KEYS` that there are.
+
+    Returns:
+        A row for each classifier; with it the layers and, for each layer, what its vectors were taken for.
+    """
+    keys = [name for name in LAYER_KEYS if name in rows]
+    found, layers, counts = [], [], []
+    for key, group in rows.groupby(keys, sort=False, dropna=False):
+        names = group["true_layer"].unique().tolist()
+        table = group.groupby(["true_layer", "predicted_layer"])["count"].sum().unstack(fill_value=0)
+        found.append(key)
+        layers.append(names)
+        counts.append(table.reindex(index=names, columns=names, fill_value=0).to_numpy().tolist())
+    described = pd.DataFrame(found, columns=keys).astype({"step": float})
+    return {"count": len(found), "columns": columns(described, digits=DIGITS), "layers": layers, "counts": counts}
 
 
 def accuracies(rows: pd.DataFrame) -> dict[str, Any]:

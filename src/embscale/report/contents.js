@@ -1,5 +1,6 @@
 // Marks in the table of contents where the reader is.  The page works without it.
-const entries = [...document.querySelectorAll(".contents a")];
+const here = [...document.querySelectorAll(".contents a")].filter((entry) => entry.pathname === location.pathname);
+const entries = here.filter((entry) => entry.hash);
 const targets = entries.map((entry) => document.getElementById(entry.hash.slice(1)));
 const list = document.querySelector(".contents details");
 let asked = false;
@@ -23,6 +24,7 @@ function askForMark() {
   asked = true;
 }
 
+here.filter((entry) => !entry.hash).forEach((entry) => entry.setAttribute("aria-current", "page"));
 if (entries.length) {
   for (const event of ["scroll", "resize"]) addEventListener(event, askForMark, { passive: true });
   mark();
