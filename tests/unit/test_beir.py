@@ -111,13 +111,3 @@ def test_a_missing_corpus_is_told(folder):
 def test_compressed_bytes_hold_no_time():
     assert beir.gzip_bytes(b"same") == beir.gzip_bytes(b"same")
     assert Path(__file__).name.encode() not in beir.gzip_bytes(b"same")
-
-
-def test_separators_that_are_no_ends_of_lines_stay_in_their_texts(tmp_path):
-    rows = [{"_id": "a", "text": "one\x85two\u2028three\u2029four\x0bfive"}, {"_id": "b", "text": "six"}]
-    path = tmp_path / "texts.jsonl"
-    path.write_bytes(beir.jsonl_bytes(rows))
-    assert "\x85" in path.read_text("utf-8")
-    assert list(beir.read_jsonl(path)) == rows
-    path.write_bytes(beir.jsonl_bytes(rows).replace(b"\n", b"\r\n"))
-    assert list(beir.read_jsonl(path)) == rows
