@@ -19,8 +19,8 @@ from scipy import stats
 
 from embscale.hidden_states import HiddenStates
 from embscale.layer_classifiers import LOGISTIC_REGRESSION, Linear, Settings, logistic_regression, tested
-from embscale.layer_examples import NO_CONTROL, Examples, Prepare, halves
-from embscale.probes import KEYS, RAW, Condition, Fit, fitted, interval_rows, warn
+from embscale.layer_examples import NO_CONTROL, RAW, Examples, Prepare, halves
+from embscale.probes import KEYS, Condition, Fit, fitted, interval_rows, warn
 from embscale.statistics import CONFIDENCE, seed_band
 
 COLUMNS = [
@@ -282,7 +282,8 @@ def masks(found: Base, *, random_masks: int) -> Rows:
 
     Without refit a masked dimension is set to ``zero`` at evaluation, as in the study, or to its ``mean``, which says
     nothing about the layer and leaves the classifier where it has learned.  With refit a classifier learns from the
-    other dimensions alone; of the random masks only the first of each seed.
+    other dimensions alone; of the random masks only the first of each seed.  Which dimensions are frequent is asked in
+    both scales, with refit in the standardised one alone.
     """
     yield from (
         {"experiment": "mask", "choice": "none", "k": 0, "refit": False} | row
@@ -306,8 +307,9 @@ def masks(found: Base, *, random_masks: int) -> Rows:
             for fill in FILLS:
                 detail = {"fill": fill, "refit": False}
                 yield from (keys | detail | row for row in found.accuracies([some[fill] for some in without]))
-            again = _refit(found, [np.setdiff1d(every, some[0]) for some in of_seeds])
-            yield from (keys | {"refit": True} | row for row in found.accuracies(again))
+            if scale != "raw":
+                again = _refit(found, [np.setdiff1d(every, some[0]) for some in of_seeds])
+                yield from (keys | {"refit": True} | row for row in found.accuracies(again))
 
 
 def _masked(model: Linear, test: Examples, masked: Sequence[np.ndarray]) -> dict[str, list[np.ndarray]]:

@@ -250,14 +250,15 @@ def _by_chunks(
     penalty = (2 if layers == 2 else 1) / (settings.inverse_regularisation * count)
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        point = torch.tensor(flat.reshape(layers, columns + 1), dtype=torch.float32, device=device, requires_grad=True)
+        # In float64, so that what is summed over many chunks is exact enough for the last steps.
+        point = torch.tensor(flat.reshape(layers, columns + 1), device=device, requires_grad=True)
         loss, gradient = 0.0, np.zeros((layers, columns + 1))
         for features, labels in kept or chunks():
-            logits = features @ point[:, :-1].T + point[:, -1]
+            logits = features.double() @ point[:, :-1].T + point[:, -1]
             part = torch.nn.functional.cross_entropy(logits, labels, reduction="sum")
             (slope,) = torch.autograd.grad(part, point)
-            loss += float(part)
-            gradient += slope.double().cpu().numpy()
+            loss += part.item()
+            gradient += slope.cpu().numpy()
         weights = flat.reshape(layers, columns + 1)[:, :-1]
         loss, gradient = loss / count, gradient / count
         gradient[:, :-1] += penalty * weights

@@ -15,8 +15,8 @@ import numpy as np
 from embscale.errors import EmbscaleError
 from embscale.hidden_states import HiddenStates
 from embscale.layer_classifiers import LOGISTIC_REGRESSION, SGD, SGD_TEST_FRACTION, Settings
-from embscale.layer_examples import NO_CONTROL, Examples, halves, held, thinned, used_vectors
-from embscale.probes import RAW, Condition, Fit, fitted, warn
+from embscale.layer_examples import NO_CONTROL, RAW, Examples, halves, held, thinned, used_vectors
+from embscale.probes import Condition, Fit, fitted, warn
 
 AS_PUBLISHED = "as_published"
 MATCHED = "matched"
@@ -113,6 +113,9 @@ def grid(
                 per_layer.setdefault(seed, int(train.sum(axis=1).min()))
                 for design, fits in made.items():
                     part = train if design == AS_PUBLISHED else thinned(train, per_layer[seed], seed=seed)
+                    if design == MATCHED and (part == train).all():  # the shortest window
+                        fits.append(made[AS_PUBLISHED][-1])
+                        continue
                     fit = fitted(
                         condition,
                         Examples(states, part, settings.chunk),

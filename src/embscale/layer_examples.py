@@ -17,13 +17,18 @@ from embscale.errors import EmbscaleError
 from embscale.hidden_states import HiddenStates
 
 SPLITS = ("text", "token", "vector")
-INPUTS = ("raw", "unit", "z_scored", "layer_normed", "mean_removed")
+RAW = "raw"
+MEAN_REMOVED = "mean_removed"
+INPUTS = (RAW, "unit", "z_scored", "layer_normed", MEAN_REMOVED)
 
-# Written down before the controls were run (I-42): what a linear classifier makes of random vectors.  "chance": their
-# distribution does not change when all signs are turned, and then the likelihood is highest with all weights zero
-# (the loss is convex, and W and -W do equally well).  "high": the mean of each layer is kept, and mean shifts are what
-# a linear classifier reads.  "norm": positive vectors all lie about one diagonal, and their place along it is their
-# length, so that such a classifier does about as well as one that is given the length alone.
+# Written down before the controls were run (I-42): what a linear classifier makes of random vectors.
+# "chance": their distribution does not change when all signs are turned, and then the likelihood is highest with all
+# weights zero (the loss is convex, and W and -W do equally well).  That holds for endlessly many vectors; with few for
+# each dimension the weights are noise, larger for layers of longer vectors, which may lift the accuracy above chance
+# but not the log loss below that of guessing.
+# "high": the mean of each layer is kept, and mean shifts are what a linear classifier reads.
+# "norm": positive vectors all lie about one diagonal, and their place along it is their length, so that such a
+# classifier does about as well as one that is given the length alone.
 EXPECTED = {"scalar_norm": "chance", "gaussian": "high", "study_random": "norm"}
 NO_CONTROL = "none"
 
@@ -180,7 +185,7 @@ def prepared(name: str, train: Examples) -> Prepare:
         scaler = standardiser(train)
         mean, scale = scaler.mean_.astype(np.float32), scaler.scale_.astype(np.float32)
         return lambda features, labels, vectors: (features - mean) / scale
-    if name == "mean_removed":
+    if name == MEAN_REMOVED:
         means = _moments(train)[0].astype(np.float32)
         return lambda features, labels, vectors: features - means[labels]
     return raw

@@ -26,13 +26,28 @@ from embscale.layer_classifiers import (
     seen,
     tested,
 )
-from embscale.layer_examples import EXPECTED, NO_CONTROL, Examples, control, halves, held, prepared
+from embscale.layer_examples import (
+    EXPECTED,
+    INPUTS,
+    MEAN_REMOVED,
+    NO_CONTROL,
+    RAW,
+    Examples,
+    control,
+    halves,
+    held,
+    prepared,
+)
 from embscale.statistics import bootstrap_means, percentile_interval
 
-RAW = "raw"
-
-# What the study did to vectors before its SGD: nothing, or length one; "0-1 normal distribution" may also mean this.
-SGD_INPUTS = (RAW, "unit", "z_scored")
+# Inputs that a classifier is shown if they are asked for; others see raw vectors alone.  Of `sgd` those that the study
+# may have meant: as they are, of length one, or with the "0-1 normal distribution".
+INPUTS_OF = {
+    LOGISTIC_REGRESSION: (RAW, "unit", "layer_normed", MEAN_REMOVED),
+    SGD: (RAW, "unit", "z_scored"),
+    "nearest_centroid": INPUTS,
+    "decision_tree": (RAW, MEAN_REMOVED),
+}
 
 CALIBRATION_BINS = 15  # Guo et al. 2017
 
@@ -87,7 +102,7 @@ class Condition(NamedTuple):
     @property
     def with_means(self) -> Condition | None:
         """The same with the means left in, if this one is without."""
-        return self._replace(input=RAW) if self.input == "mean_removed" else None
+        return self._replace(input=RAW) if self.input == MEAN_REMOVED else None
 
 
 def conditions(
@@ -96,25 +111,23 @@ def conditions(
     """What to run: everything beside one run, not everything with everything.
 
     Logistic regression on raw vectors, the first split, no control is that one run.  Every other split, input and
-    control is seen with it, and every other classifier with the first split and raw vectors, the nearest centroid
-    with every input too.  `sgd` is the study's own run, so it splits by vector.  Logistic regression standardises
-    anyway; z-scored vectors are raw ones to it and left out.
+    control is seen with it, and every other classifier with the first split and raw vectors.  The nearest centroid is
+    shown every input too, and the tree what is left without the means, which a linear classifier cannot use at all.
+    `sgd` is the study's own run, so it splits by vector.  Logistic regression standardises anyway: z-scored vectors
+    are raw ones to it and left out.
     """
     first = splits[0]
     made = []
     for classifier in classifiers:
+        shown = [name for name in inputs if name in INPUTS_OF.get(classifier, (RAW,))]
         if classifier == SGD:
-            made += [Condition(SGD, "vector", name, NO_CONTROL) for name in inputs if name in SGD_INPUTS]
+            made += [Condition(SGD, "vector", name, NO_CONTROL) for name in shown]
             continue
-        others = [name for name in inputs if name != RAW]
+        made.append(Condition(classifier, first, RAW, NO_CONTROL))
         if classifier == LOGISTIC_REGRESSION:
-            others = [name for name in others if name != "z_scored"]
-            made += [Condition(classifier, split, RAW, NO_CONTROL) for split in splits]
+            made += [Condition(classifier, split, RAW, NO_CONTROL) for split in splits[1:]]
             made += [Condition(classifier, first, RAW, name) for name in controls]
-        else:
-            made.append(Condition(classifier, first, RAW, NO_CONTROL))
-        if classifier in (LOGISTIC_REGRESSION, "nearest_centroid"):
-            made += [Condition(classifier, first, name, NO_CONTROL) for name in others]
+        made += [Condition(classifier, first, name, NO_CONTROL) for name in shown if name != RAW]
     return made
 
 
@@ -212,7 +225,8 @@ def rows(
 
     The value of ``all`` is the mean over all tested vectors of all splits, so ``n`` counts a vector once for each
     split in which it was tested.  Its interval resamples texts, each with all its tests: many splits do not make
-    it narrower than the texts allow.  ``n_train`` is that of the first split.
+    it narrower than the texts allow, and there is none where a resample holds no vector of the layer.  ``n_train`` is
+    that of the first split.
 
     Args:
         fits: one per seed.
@@ -246,6 +260,10 @@ def mean_shift_share(
     seed: int,
 ) -> pd.DataFrame:
     """Share of the accuracy above chance that goes when each layer's mean is taken off (I-45).
+
+    Of logistic regression it is 1 by necessity: where all layers have the same mean, the gradient of its likelihood
+    is zero at zero weights, and the likelihood is concave.  So "linearly separable" means "has another mean", and what
+    else tells layers apart can only be seen by a classifier that is not linear, such as the tree.
 
     Args:
         raw: fits on the vectors as they are.
@@ -356,8 +374,12 @@ def _metric_rows(fits: Sequence[Fit], layers: Sequence[str], *, resamples: int, 
         of_layers, right = np.split(rest[..., CALIBRATION_BINS:], 2, axis=-1)
         return np.concatenate([plain / total, calibration / total, right / of_layers], axis=-1)
 
-    found = values(sums.sum(axis=0))
-    low, high = percentile_interval(values(means))
+    with np.errstate(invalid="ignore"):  # where no vector of a layer is tested its recall is not a number
+        found, resampled = values(sums.sum(axis=0)), values(means)
+    # The calibration error sums absolute values, which noise makes larger, and a resample is noisier than the sample:
+    # its interval has the resamples' width about the value.
+    resampled[:, len(means_of)] += found[len(means_of)] - resampled[:, len(means_of)].mean()
+    low, high = percentile_interval(resampled)
     names: list[tuple[str | None, str]] = [(None, metric) for metric in (*means_of, "expected_calibration_error")]
     names += [(layer, "recall") for layer in layers]
     counts = [len(true)] * (len(means_of) + 1) + [int(here.sum()) for here in of_layer]
