@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from embscale import geometry, probes
+from embscale import probes
 from embscale.errors import EmbscaleError
-from embscale.hidden_states import FINAL_NORM, HiddenStates
+from embscale.hidden_states import HiddenStates
 
 OPTIONS = {"test_fraction": 0.25, "inverse_regularisation": 1.0}
 
@@ -106,28 +106,3 @@ def test_confusion_counts_every_tested_vector():
     assert counts["count"].sum() == len(fit.true)
     right = counts[counts["true_layer"] == counts["predicted_layer"]]["count"].sum()
     assert right == (fit.true == fit.predicted).sum()
-
-
-def test_principal_components_find_the_direction_that_was_put_in():
-    states = noise(3, 100, 6) * 0.01
-    states[:, :, 2] += np.random.default_rng(1).normal(size=(3, 100)) * 5
-    points = geometry.principal_components(made(states), points=90, seed=0)
-    raw = points[points["scaling"] == "raw"]
-    assert len(raw) == 90 and (raw.groupby("layer").size() == 30).all()
-    assert raw["explained1"].iloc[0] > 0.99
-    unit = points[points["scaling"] == "unit"]
-    assert (unit[["pc1", "pc2"]].pow(2).sum(axis=1) <= 4 + 1e-9).all()
-
-
-def test_norms_by_hand():
-    states = np.zeros((3, 2, 2))
-    states[0] = [[3, 4], [0, 1]]
-    rows = geometry.norms(made(states, texts=2, layers=("embedding", "block 1", FINAL_NORM)))
-    first = rows.iloc[0]
-    assert (first["min"], first["mean"], first["max"], first["n"]) == (1, 3, 5, 2)
-    assert rows["after_final_norm"].tolist() == [False, False, True]
-
-
-def test_more_points_than_vectors_are_refused():
-    with pytest.raises(EmbscaleError, match="each layer has 20 vectors"):
-        geometry.principal_components(made(noise(2, 20, 3)), points=60, seed=0)
