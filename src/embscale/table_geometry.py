@@ -68,7 +68,7 @@ def measure(table: Stored, masks: dict[str, np.ndarray]) -> pd.DataFrame:
     - ``mean_share``: share of the mean squared length that the squared length of the mean row makes up.
     - ``effective_rank`` and ``participation_ratio`` of the centred rows, as in `embscale.spectra`.
     - ``partition_isotropy``: smallest over largest sum over rows of ``exp(c . row)``, c being the eigenvectors of
-      ``X.T @ X``, both signs (Mu and Viswanath 2018, eq. 1 to 3): 1 where no direction is preferred.
+      ``X.T @ X``, both signs (Mu and Viswanath 2018, eq. 1 to 3): towards 1 where no direction is preferred.
 
     Args:
         table: on disk.
@@ -184,4 +184,4 @@ def _partition_isotropy(table: Stored, mask: np.ndarray, scaling: str, products:
         if len(along):
             both = np.concatenate([special.logsumexp(along, axis=0), special.logsumexp(-along, axis=0)])
             sums = np.logaddexp(sums, both)
-    return _row(scaling, "partition_isotropy", np.exp(sums.min() - sums.max()), 1)
+    return _row(scaling, "partition_isotropy", np.exp(sums.min() - sums.max()))
