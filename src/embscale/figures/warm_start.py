@@ -75,7 +75,9 @@ def describe(rows: pd.DataFrame) -> str:
         text = f"{start}: loss {loss.mean:.3f}, score {score.mean:.2f}"
         if start != STARTS[0] and STARTS[0] in wide:
             gap = seed_band((wide[start] - wide[STARTS[0]]).dropna().to_numpy())
-            text += f", loss against the random start {gap.mean:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
+            text += f", loss against the random start {gap.mean:+.3f}"
+            if gap.seeds > 1:
+                text += f" ({gap.low:+.3f} to {gap.high:+.3f})"
         parts.append(text)
     return (
         f"Two panels. Left, held-out loss against training step by the start of the input table; right, "
