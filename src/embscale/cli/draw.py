@@ -143,5 +143,5 @@ def _read(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
 
 def markdown(image: str, alt: str) -> str:
     """An image with its words, in the form that both Quarto and pandoc read."""
-    words = " ".join(alt.split()).replace("\\", "\\\\").replace('"', '\\"')
+    words = " ".join(alt.split()).replace("\\", "\\\\").replace('"', '\\"').replace("{{<", "{\\{<")
     return f'![]({image}){{fig-alt="{words}"}}\n'
