@@ -70,6 +70,7 @@ rule all:
     default_target: True
     input:
         "<site>/index.html",
+        "<site>/explorer.html",
 
 
 # The chapters as targets, for dvc.yaml.

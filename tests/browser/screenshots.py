@@ -1,6 +1,6 @@
 """Take pictures of pages for a person to look at: light, dark, on a phone, on paper; and the page as PDF.
 
-    python -m browser.screenshots PAGE.html[#view=layers] ... --output DIR     (in tests/)
+    python -m browser.screenshots PAGE.html[#view=layers] ... --output DIR --pdf FILE.pdf     (in tests/)
 
 Without a Chromium it says so and exits 77.
 """
@@ -12,7 +12,7 @@ import math
 import sys
 from pathlib import Path
 
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from browser import browsing
 
@@ -40,28 +40,35 @@ def save(page: Page, folder: Path, name: str) -> None:
         page.screenshot(path=file, clip=clip, full_page=True)
 
 
+def print_page(browser: Browser, file: Path, output: Path) -> None:
+    """A page as PDF, as a reader would print it."""
+    context = browser.new_context()
+    browsing.Sheet(context).open(file).pdf(path=output, prefer_css_page_size=True, outline=True, tagged=True)
+    context.close()
+
+
 def main() -> int:
     """Take them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", nargs="+", metavar="PAGE.html[#FRAGMENT]")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="gets the pictures")
+    parser.add_argument("--pdf", type=Path, metavar="FILE.pdf", help="the first page on paper")
     args = parser.parse_args()
     path = browsing.executable()
     if not path:
         print(f"no browser (none of {', '.join(browsing.BROWSERS)}): no pictures were taken", file=sys.stderr)
         return NO_BROWSER
-    args.output.mkdir(parents=True, exist_ok=True)
+    addresses = [address.partition("#") for address in args.pages]
     with browsing.running(path) as browser:
-        for number, address in enumerate(args.pages, 1):
-            file, mark, fragment = address.partition("#")
-            stem = f"{number}-{Path(file).stem}"
+        if args.pdf:
+            print_page(browser, Path(addresses[0][0]), args.pdf)
+        for number, (file, mark, fragment) in enumerate(addresses if args.output else [], 1):
+            args.output.mkdir(parents=True, exist_ok=True)
             for view, options in VIEWS.items():
                 context = browser.new_context(**options)
                 page = browsing.Sheet(context).open(Path(file), mark + fragment)
-                if view == "print":
-                    page.emulate_media(media="print")
-                    page.pdf(path=args.output / f"{stem}.pdf", prefer_css_page_size=True)
-                save(page, args.output, f"{stem}-{view}")
+                page.emulate_media(media="print" if view == "print" else "screen")
+                save(page, args.output, f"{number}-{Path(file).stem}-{view}")
                 context.close()
     return 0
 

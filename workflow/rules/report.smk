@@ -77,6 +77,7 @@ rule draw:
         svg="<results>/report/figures/{figure}.svg",
         note="<results>/report/figures/{figure}.svg.note.json",
         partial="<results>/report/figures/{figure}.md",
+        data="<site>/data/{figure}.csv",
     log:
         "<logs>/draw/{figure}.log",
     benchmark:
@@ -92,6 +93,7 @@ rule draw:
         " --rows {input.rows:q} {params.where}"
         " --svg {output.svg:q}"
         " --partial {output.partial:q}"
+        " --data {output.data:q}"
         " --image figures/{wildcards.figure}.svg 2> {log:q}"
 
 
@@ -175,10 +177,46 @@ rule text:
         "cp {input:q} {output:q} 2> {log:q}"
 
 
-rule render:
-    """Render the text with its figures and numbers to one page."""
+rule explorer:
+    """Make the page on which a reader chooses what is plotted."""
     input:
-        code=command_sources("render"),
+        code=command_sources("explorer"),
+        scores=rules.gather.output.csv,
+        facts=rules.inventory.output.csv,
+        points=expand(rules.reductions.output.points, model=SETTINGS["pictured"]),
+        confusion=expand(rules.probe.output.confusion, model=LAYER_MODELS),
+        layers=expand(rules.probe.output.rows, model=LAYER_MODELS),
+        tokenizer=rules.tokenizer.output.tokenizer,
+    output:
+        page="<site>/explorer.html",
+        note="<site>/explorer.html.note.json",
+    log:
+        "<logs>/explorer.log",
+    benchmark:
+        "<benchmarks>/explorer.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        title=f"Explorer of the study “{config['study']}”",
+        metric=config["scores"]["primary_metric"],
+        tokenizer=subpath(input.tokenizer, parent=True),
+    shell:
+        "python -m embscale explorer"
+        " --title {params.title:q}"
+        " --metric {params.metric}"
+        " --scores {input.scores:q}"
+        " --facts {input.facts:q}"
+        " --points {input.points:q}"
+        " --confusion {input.confusion:q}"
+        " --layers {input.layers:q}"
+        " --tokenizer ladder={params.tokenizer:q}"
+        " --output {output.page:q} 2> {log:q}"
+
+
+rule render:
+    """Render the text with its figures and numbers to one page, and to pages by chapter."""
+    input:
+        code=[*command_sources("render"), *command_sources("chapters")],
         source="<results>/report/index.qmd",
         text=[f"<results>/report/{text}" for text in TEXTS if text != "index.qmd"],
         variables=rules.numbers.output.variables,
@@ -195,6 +233,7 @@ rule render:
     output:
         page="<site>/index.html",
         note="<site>/index.html.note.json",
+        chapters=directory("<site>/chapters"),
     log:
         "<logs>/render.log",
     benchmark:
@@ -212,6 +251,18 @@ rule render:
                 *input.partials,
             ],
         ),
+        # Asked for when the page is made: as a value here it would make the page stale with every commit.
+        commit="\"$(git describe --always --dirty 2> /dev/null || echo 'not known')\"",
     shell:
-        "python -m embscale render {input.source:q} {params.inputs}"
-        " --output {output.page:q} 2> {log:q}"
+        "exec 2> {log:q};"
+        " python -m embscale render {input.source:q} {params.inputs}"
+        " --commit {params.commit}"
+        " --link Explorer=explorer.html"
+        " --link 'Chapter by chapter=chapters/index.html'"
+        " --output {output.page:q};"
+        " python -m embscale chapters {input.source:q} {params.inputs}"
+        " --commit {params.commit}"
+        " --data ../data"
+        " --link Explorer=../explorer.html"
+        " --link 'All on one page=../index.html'"
+        " --output {output.chapters:q}"
