@@ -83,6 +83,7 @@ def confusion_rows() -> pd.DataFrame:
     rows = _cases().assign(trained_on="news", input="raw", control="none")
     rows = rows.merge(pd.DataFrame({"classifier": ["logistic_regression", "lda"]}), how="cross")
     rows = rows.merge(pd.DataFrame({"split": ["text", "vector"], "seed": 1}), how="cross")
+    rows = pd.concat([rows, rows[rows["classifier"] == "lda"].assign(control="gaussian")])
     rows = pd.concat([rows, rows.assign(seed=2)])
     rows = rows.merge(pd.DataFrame({"true_layer": LAYERS}), how="cross")
     rows = rows.merge(pd.DataFrame({"predicted_layer": LAYERS}), how="cross")

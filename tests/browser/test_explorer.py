@@ -417,9 +417,12 @@ def test_a_point_tells_its_token_and_tokens_can_be_marked(layers, tokenizer_fold
     assert f"{3 * sum(marked)} vectors of " in status(layers, "points")
 
 
+FITTED = {"model": "wide-16", "classifier": "logistic_regression", "split": "text", "control": "none"}
+
+
 def confusions(**chosen):
     rows = confusion_rows()
-    for column, value in ({"model": "wide-16", "classifier": "logistic_regression", "split": "text"} | chosen).items():
+    for column, value in (FITTED | chosen).items():
         rows = rows[rows[column] == value]
     return rows.pivot_table(index="true_layer", columns="predicted_layer", values="count", aggfunc="sum").loc[
         list(LAYERS), list(LAYERS)
@@ -445,9 +448,7 @@ def test_the_confusion_matrix_is_that_of_the_chosen_classifier(layers, control, 
     table = table_of(layers, "#confusion-rows").set_index("layer").astype(int)
     np.testing.assert_array_equal(table, counts)
     reached = accuracy_rows().query("seed == 'all' and layer.isna()")
-    for column, chosen_value in (
-        {"model": "wide-16", "classifier": "logistic_regression", "split": "text"} | chosen
-    ).items():
+    for column, chosen_value in (FITTED | chosen).items():
         reached = reached[reached[column] == chosen_value]
     results = table_of(layers, "#accuracy-rows").set_index("metric")
     for row in reached.itertuples():
@@ -461,6 +462,17 @@ def test_what_was_not_run_can_be_seen_and_not_chosen(layers):
     assert option.inner_text() == "tsne (not run)" and option.is_disabled()
     check_points(layers, points(model=HOSTILE))
     assert layers.evaluate("typeof hacked") == "undefined"
+
+
+def test_a_combination_that_was_not_run_cannot_be_chosen(layers):
+    gaussian = layers.locator("#control option", has_text="gaussian")
+    assert gaussian.inner_text() == "gaussian (not run)" and gaussian.is_disabled()
+    layers.select_option("#classifier", "lda")
+    assert gaussian.inner_text() == "gaussian" and not gaussian.is_disabled()
+    layers.select_option("#control", "gaussian")
+    assert traces(layers, "confusion-plot")[0]["z"]
+    layers.select_option("#classifier", "logistic_regression")
+    assert layers.locator("#control").input_value() == "none"
 
 
 def test_a_page_without_layers_says_what_is_missing(sheet, tmp_path, tokenizer_folder):

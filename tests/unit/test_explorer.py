@@ -115,6 +115,7 @@ def test_confusion_counts_are_summed_over_seeds():
     back = decoded(part)
     for place, row in enumerate(back.itertuples()):
         own = rows[(rows["model"] == row.model) & (rows["classifier"] == row.classifier) & (rows["split"] == row.split)]
+        own = own[own["control"] == row.control]
         for i, true in enumerate(part["layers"][place]):
             for j, predicted in enumerate(part["layers"][place]):
                 cell = own[(own["true_layer"] == true) & (own["predicted_layer"] == predicted)]

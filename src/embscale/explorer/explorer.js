@@ -497,7 +497,7 @@ const NOT_MADE = {
   accuracies: "Not shown: this page was made without results of classifiers.",
 };
 const POINT_KEYS = ["texts", "reduction", "scaling", "layers"];
-const FIT_KEYS = ["texts", "trained_on", "classifier", "split", "input", "control"];
+const FIT_KEYS = ["texts", "classifier", "split", "input", "control", "trained_on"];
 const caseKey = (get) => `${get("suite")}/${get("model")}${get("step") === null ? "" : `, step ${get("step")}`}`;
 
 function offerLayers() {
@@ -505,24 +505,22 @@ function offerLayers() {
   const cases = [...new Set(parts.flatMap((part) => part.distinct(caseKey)))];
   offer("model", cases.map((value) => ({ value, label: value })), cases.length ? "" : "No hidden states are part of this page.");
   offerFrom("texts", parts);
-  offerFrom("reduction", [layers.points]);
-  offerFrom("scaling", [layers.points]);
-  offerFrom("layers", [layers.points]);
+  POINT_KEYS.slice(1).forEach((key, i) => offerFrom(key, [layers.points], POINT_KEYS.slice(0, i + 1)));
   const names = layerNames();
   const options = names.map((value) => ({ value, label: value }));
   offer("layer", names.length ? [{ value: ALL_LAYERS, label: "all layers" }, ...options] : [],
     names.length ? "" : layers.points ? "There are no such points of this model." : NOT_MADE.points);
   const pair = state.layer !== ALL_LAYERS;
   offer("other", pair ? options : [], names.length && !pair ? "All layers are shown." : "", names.at(-1));
-  for (const key of FIT_KEYS.slice(1)) offerFrom(key, [layers.confusion, layers.accuracies]);
+  FIT_KEYS.slice(1).forEach((key, i) => offerFrom(key, [layers.confusion, layers.accuracies], FIT_KEYS.slice(0, i + 1)));
   if (document.activeElement !== byId("token")) byId("token").value = state.token ?? "";
 }
 
-// The values of a column; those that the chosen model lacks can be seen, not chosen.
-function offerFrom(key, parts) {
+// The values of a column; those that the chosen model lacks, given the choices before it, can be seen, not chosen.
+function offerFrom(key, parts, before = []) {
   const there = parts.filter((part) => part?.has(key));
   const values = [...new Set(there.flatMap((part) => part.levels(key)))];
-  const own = new Set(there.flatMap((part) => part.levels(key, part.where((get) => caseKey(get) === state.model))));
+  const own = new Set(there.flatMap((part) => part.levels(key, part.where(fits(part, before)))));
   offer(key, values.map((value) => ({ value, label: value || "not said", off: own.has(value) ? "" : "not run" })),
     there.length ? "" : "The rows of this page do not tell it.");
 }
