@@ -112,7 +112,7 @@ def score_table(rows: pd.DataFrame) -> str:
     for width, group in final.groupby("width"):
         by_kind = group.set_index("variant")
         random = f"{band['mean'][width] * PERCENT:.2f}" if width in band.index else "not run"
-        lines.append([str(width), *(interval(by_kind.loc[kind]) for kind in kinds), random])
+        lines.append([str(int(width)), *(interval(by_kind.loc[kind]) for kind in kinds), random])
     return markdown_table(lines)
 
 
