@@ -890,7 +890,7 @@ def claims_table(rows: pd.DataFrame) -> str:
     lines = [["claim", "the study says", "asked here", "found", "p (Holm)", "verdict"]]
     for row in run.itertuples(index=False):
         scale = UNITS.get(row.unit, 1)
-        what = row.detail if isinstance(row.detail, str) and row.detail else row.statistic
+        what = row.statistic + (f" ({row.detail})" if isinstance(row.detail, str) and row.detail else "")
         said = f"; said to be {row.expected}" if isinstance(row.expected, str) and row.expected else ""
         found = f"{row.effect * scale:.2f} [{row.ci_low * scale:.2f}, {row.ci_high * scale:.2f}]"
         p = "" if pd.isna(row.p_holm) else f"{row.p_holm:.2g}"

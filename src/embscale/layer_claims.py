@@ -116,7 +116,8 @@ class Subject:
         row = found.iloc[0]
         if math.isnan(row["value"]):
             raise NotRun(f"{what} could not be computed")
-        self.used[model] = min(self.used.get(model, int(row["n"])), int(row["n"]))
+        if not math.isnan(row["n"]):  # an exact number, such as chance, is of no sample
+            self.used[model] = min(self.used.get(model, int(row["n"])), int(row["n"]))
         if self.certain:
             return np.array([row["value"]])
         error = (row["ci_high"] - row["ci_low"]) / (2 * stats.norm.ppf((1 + CONFIDENCE) / 2))
@@ -511,7 +512,10 @@ def _masked(subject: Subject, model: str, dimensions: int) -> tuple[str, int]:
     """The model, and the number of dimensions that is the same share of its width as in the study's."""
     chosen = {name: value for name, value in _mask("frequent", 0).items() if name != "k"}
     (found,) = subject.having("ablations", [model], **chosen)
-    wanted = max(1.0, dimensions * subject.models[found] / STUDY_DIMENSIONS)
+    wanted = dimensions * subject.models[found] / STUDY_DIMENSIONS
+    if wanted < 0.5:
+        share = f"{dimensions} of {STUDY_DIMENSIONS}"
+        raise NotRun(f"one dimension of {subject.models[found]} is a much larger share than {share}")
     sizes = subject.find("ablations", model=found, **chosen)["k"].astype(float)
     return found, int(min(sizes, key=lambda size: abs(math.log(size / wanted))))
 

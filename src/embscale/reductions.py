@@ -229,9 +229,10 @@ def _measures(
         means = jackknife.left_out(np.bincount(group, weights=numbers, minlength=groups)) / sizes
         yield _row(quantity, means, points, chance.get(quantity, np.nan))
     if layers > 2:
-        member = np.zeros((groups, layers, points))
-        member[group, label, np.arange(points)] = 1
-        centres = jackknife.left_out(member @ placed) / jackknife.left_out(member.sum(axis=2))[..., None]
+        sums = np.zeros((groups, layers, placed.shape[1]))
+        np.add.at(sums, (group, label), placed)
+        counts = np.bincount(group * layers + label, minlength=groups * layers).reshape(groups, layers)
+        centres = jackknife.left_out(sums) / jackknife.left_out(counts)[..., None]
         yield _row("order_of_layers", order_of_layers(centres), points, 0.0)
 
 

@@ -57,28 +57,6 @@ def probe_rows():
     )
 
 
-def pca_rows():
-    generator = np.random.default_rng(0)
-    frames = [
-        pd.DataFrame({"pc1": generator.normal(size=10), "pc2": generator.normal(size=10)}).assign(
-            model=f"ladder-w{width}", width=width, scaling=scaling, layer=layer, layer_index=i,
-            explained1=0.4, explained2=0.2,
-        )
-        for width in WIDTHS for scaling in ("raw", "unit") for i, layer in enumerate(LAYERS)
-    ]  # fmt: skip
-    return pd.concat(frames)
-
-
-def norm_rows():
-    return pd.DataFrame(
-        [
-            {"model": f"ladder-w{width}", "width": width, "layer": layer, "layer_index": i,
-             "after_final_norm": layer == "final norm", "min": 2.0**i / 2, "mean": 2.0**i, "max": 2.0**i * 2}
-            for width in WIDTHS for i, layer in enumerate((*LAYERS, "final norm"))
-        ]
-    )  # fmt: skip
-
-
 def geometry_rows():
     rows = score_rows()
     full = rows[(rows["variant"] == "full") & (rows["step"] == 40)]
@@ -120,8 +98,6 @@ FIGURES = {
     "random_baseline": (score_rows, "from 1.10 with 16 columns to 6.00 with 64"),
     "training": (score_rows, "width 32: 2.00 before training, 3.20 after step 40"),
     "layer_accuracy": (probe_rows, "w16 76.0 %, w32 92.0 %; chance is 33 %"),
-    "layer_pca": (pca_rows, "ladder-w32 at unit length, 60 % of the variance"),
-    "layer_norms": (norm_rows, "ladder-w16 from 1.00 to 4.00, a factor of 2.00 per layer"),
 }
 
 
@@ -166,13 +142,6 @@ def test_an_unknown_figure_is_told(tmp_path, capsys):
     files = outputs(tmp_path, "a")
     assert execute("draw", ["no_such", "--rows", str(tmp_path / "rows.csv"), *files]) == 1
     assert "no figure 'no_such'; known are" in capsys.readouterr().err
-
-
-def test_norms_of_a_model_without_a_final_norm_are_drawn():
-    from embscale.figures import layer_norms
-
-    rows = norm_rows()
-    assert layer_norms.draw(rows[~rows["after_final_norm"]]).axes
 
 
 def test_labels_are_moved_apart_no_further_than_needed():

@@ -1,71 +1,92 @@
-"""Hidden states in two dimensions by PCA, t-SNE and UMAP (Huang et al., Fig. 2 to 4)."""
+"""Hidden states in two dimensions, by PCA, t-SNE and UMAP, raw and at unit length (Huang et al., Fig. 2 to 4)."""
 
 from __future__ import annotations
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from embscale.figures import theme
+from embscale.figures.layer_norms import layer_name
 
 COLUMNS = (
-    "model", "width", "reduction", "scaling", "layers", "layer", "layer_index", "x", "y", "explained1", "explained2"
+    "model", "width", "reduction", "scaling", "layers", "layer", "layer_index", "x", "y", "explained1", "explained2",
+    "trustworthiness",
 )  # fmt: skip
-REDUCTIONS = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
-SCALINGS = {"raw": "as they are", "unit": "at length 1", "outliers_removed": "without outlying dimensions"}
+SCALINGS = {"raw": "as they are", "unit": "at unit length"}
+NAMES = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
+Picture = tuple[str, str, str]  # model, reduction, layers
 
 
-def _panels(rows: pd.DataFrame) -> dict[tuple[str, str], list[tuple[str, pd.DataFrame]]]:
-    """For each model and scaling, the pictures of all layers; of PCA without outlying dimensions none."""
-    kept = rows[(rows["layers"] == "all") & rows["scaling"].isin(["raw", "unit"])]
-    models = kept.drop_duplicates("model").sort_values("width")["model"]
-    found = {}
-    for model in models:
-        for scaling in ("raw", "unit"):
-            of_panel = kept[(kept["model"] == model) & (kept["scaling"] == scaling)]
-            found[model, scaling] = [
-                (name, of_panel[of_panel["reduction"] == name])
-                for name in REDUCTIONS
-                if name in set(of_panel["reduction"])
-            ]
-    return found
+def pictures(rows: pd.DataFrame) -> list[Picture]:
+    """What is shown: PCA of the narrowest model; all of the widest, and its PCA without the first layer."""
+    models = rows[["model", "width"]].drop_duplicates().sort_values("width")["model"].tolist()
+    wanted = [(models[0], "pca", "all"), (models[-1], "pca", "all"), (models[-1], "pca", "blocks")]
+    wanted += [(models[-1], name, "all") for name in ("tsne", "umap")]
+    there = set(rows[["model", "reduction", "layers"]].itertuples(index=False, name=None))
+    return [picture for picture in dict.fromkeys(wanted) if picture in there]
+
+
+def _panel(rows: pd.DataFrame, picture: Picture, scaling: str) -> pd.DataFrame:
+    model, reduction, layers = picture
+    chosen = (rows["model"] == model) & (rows["reduction"] == reduction) & (rows["layers"] == layers)
+    return rows[chosen & (rows["scaling"] == scaling)]
+
+
+def _heading(rows: pd.DataFrame, picture: Picture) -> str:
+    model, reduction, layers = picture
+    width = rows.loc[rows["model"] == model, "width"].iloc[0]
+    return f"{NAMES[reduction]}, width {width}{'' if layers == 'all' else ', blocks alone'}"
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A row of panels for each model and scaling, one for each reduction, a colour for each layer."""
-    panels = _panels(rows)
+    """A row of panels for each picture, a colour for each layer."""
+    shown = pictures(rows)
     layers = rows.drop_duplicates("layer_index").sort_values("layer_index")["layer"].tolist()
     colours = dict(zip(layers, theme.ordered_colours(len(layers)), strict=True))
-    columns = max(len(pictures) for pictures in panels.values())
-    figure = theme.figure(height=0.8 + 2.5 * len(panels))
-    grid = figure.subplots(len(panels), columns, squeeze=False)
-    for row, ((model, scaling), pictures) in zip(grid, panels.items(), strict=True):
-        for axes, (name, points) in zip(row, pictures, strict=False):
-            for layer in layers:
-                of_layer = points[points["layer"] == layer]
-                axes.scatter(
-                    of_layer["x"], of_layer["y"], s=4, color=colours[layer], alpha=0.6, linewidth=0, rasterized=True
-                )
-            share = points[["explained1", "explained2"]].iloc[0].sum() * 100
-            axes.set_title(f"{REDUCTIONS[name]}, {share:.0f} %" if name == "pca" else REDUCTIONS[name])
+    figure = theme.figure(height=0.7 + 3.1 * len(shown))
+    panels = figure.subplots(len(shown), len(SCALINGS), squeeze=False)
+    for row, picture in zip(panels, shown, strict=True):
+        for axes, (scaling, title) in zip(row, SCALINGS.items(), strict=True):
+            points = _panel(rows, picture, scaling)
+            # In an order that belongs to no layer, or the last would hide the others.
+            points = points.sample(frac=1, random_state=0)
+            axes.scatter(
+                points["x"], points["y"], s=7, c=points["layer"].map(colours), alpha=0.6, linewidth=0, rasterized=True
+            )
+            _name_axes(axes, points)
             axes.set_xticks([])
             axes.set_yticks([])
-        for axes in row[len(pictures) :]:
-            axes.set_axis_off()
-        row[0].set_ylabel(f"{model}\n{SCALINGS[scaling]}")
-    shown = layers if len(layers) <= 10 else layers[:: len(layers) // 8]
-    handles = [grid[0, 0].scatter([], [], s=50, color=colours[layer], label=layer) for layer in shown]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(shown), 5), handletextpad=0.1)
+            heading = _heading(rows, picture) if scaling == "raw" else ""
+            axes.set_title(f"{heading}\n{title}" if picture == shown[0] else heading)
+    # So many layers fit in a legend; of more, every second, third ... is named.
+    named = layers[:: -(-len(layers) // 10)]
+    handles = [
+        figure.axes[0].scatter([], [], s=50, color=colours[layer], label=layer_name(layer, long=True))
+        for layer in named
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(named), 5), handletextpad=0.1)
     return figure
 
 
+def _name_axes(axes: Axes, points: pd.DataFrame) -> None:
+    """Shares of variance for PCA; else, since the axes mean nothing, how far the picture can be trusted."""
+    first, second, trust = points[["explained1", "explained2", "trustworthiness"]].iloc[0]
+    if pd.isna(first):
+        axes.set_xlabel(f"trustworthiness {trust:.2f}")
+    else:
+        axes.set_xlabel(f"first component, {first * 100:.0f} %")
+        axes.set_ylabel(f"second, {second * 100:.0f} %")
+
+
 def describe(rows: pd.DataFrame) -> str:
-    """What the figure shows: the share of variance that the principal components explain."""
+    """What the figure shows: shares of variance and trustworthiness of each panel."""
     parts = []
-    for (model, scaling), pictures in _panels(rows).items():
-        for name, points in pictures:
-            if name == "pca":
-                share = points[["explained1", "explained2"]].iloc[0].sum() * 100
-                parts.append(f"{model} {SCALINGS[scaling]}, {share:.0f} % of the variance")
-    kinds = ", ".join(REDUCTIONS[name] for name in REDUCTIONS if name in set(rows["reduction"]))
-    held = "; ".join(parts)
-    return f"Scatter plots of hidden states coloured by layer, by {kinds}. Two principal components hold: {held}."
+    for picture in pictures(rows):
+        for scaling, title in SCALINGS.items():
+            panel = _panel(rows, picture, scaling).iloc[0]
+            variance = (panel["explained1"] + panel["explained2"]) * 100
+            told = "" if pd.isna(variance) else f"{variance:.0f} % of the variance, "
+            trusted = f"trustworthiness {panel['trustworthiness']:.2f}"
+            parts.append(f"{_heading(rows, picture)}, {title}: {told}{trusted}")
+    return f"Scatter plots of hidden states in two dimensions, coloured by layer. {'; '.join(parts)}."
