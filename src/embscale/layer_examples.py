@@ -73,20 +73,18 @@ class Examples:
     def __len__(self) -> int:
         return int(self.part.sum())
 
-    @property
-    def order(self) -> np.ndarray:
-        """The place of each example among all, int64 ``[classes, vectors]``; meaningless outside `part`."""
-        return (np.cumsum(self.part) - 1).reshape(self.part.shape)
-
     def chunks(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Features ``[n, columns]``, labels ``[n]`` and places among all examples ``[n]``."""
-        used, order = np.flatnonzero(self.part.any(axis=0)), self.order
+        used, counts = np.flatnonzero(self.part.any(axis=0)), self.part.sum(axis=1)
+        place = np.cumsum(counts) - counts  # of the next example of each layer
         for start in range(0, len(used), self.chunk):
             vectors = used[start : start + self.chunk]
             chosen = self.part[:, vectors]
+            places = (place[:, None] + np.cumsum(chosen, axis=1) - 1)[chosen]
+            place += chosen.sum(axis=1)
             labels, columns = np.nonzero(chosen)
             features = self.states.take(self.states.classes, vectors)[chosen]
-            yield self.prepare(features, labels, vectors[columns]), labels, order[:, vectors][chosen]
+            yield self.prepare(features, labels, vectors[columns]), labels, places
 
     def whole(self) -> tuple[np.ndarray, np.ndarray]:
         """All features ``[examples, columns]`` and labels ``[examples]``, in order."""

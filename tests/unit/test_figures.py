@@ -53,8 +53,9 @@ def probe_rows():
         ]
     )
     return frame.assign(
-        suite="ladder", n=500, n_layers=3, converged=True, ci_low=frame["value"] - 0.02, ci_high=frame["value"] + 0.02
-    )
+        suite="ladder", n=500, n_layers=3, converged=True, ci_low=frame["value"] - 0.02, ci_high=frame["value"] + 0.02,
+        classifier="logistic_regression", split="text", input="raw", control="none",
+    )  # fmt: skip
 
 
 def geometry_rows():

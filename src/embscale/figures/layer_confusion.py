@@ -1,4 +1,4 @@
-"""Which layer is taken for which, in the narrowest and the widest model."""
+"""Which layer is taken for which, of the widest model."""
 
 from __future__ import annotations
 
@@ -7,61 +7,63 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from embscale.figures import theme
-from embscale.figures.layer_accuracy import PERCENT
+from embscale.figures.layer_accuracy import MAIN, PERCENT
 
 COLUMNS = (
-    "suite", "model", "width", "classifier", "split", "input", "control", "seed", "true_layer", "predicted_layer",
-    "count",
+    "model", "width", "classifier", "split", "input", "control", "true_layer", "predicted_layer", "count"
 )  # fmt: skip
 
+WRITTEN = 13  # layers up to which numbers stand in the cells
 
-def matrices(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Percent of each true layer's vectors by predicted layer, for the narrowest and the widest model."""
-    kept = rows[(rows["classifier"] == "logistic_regression") & (rows["split"] == "text") & (rows["input"] == "raw")]
-    kept = kept[kept["control"].fillna("none") == "none"]
-    models = kept.drop_duplicates("model").sort_values("width")["model"].tolist()
-    found = {}
-    for model in dict.fromkeys([models[0], models[-1]]):
-        of_model = kept[kept["model"] == model]
-        layers = of_model["true_layer"].drop_duplicates().tolist()
-        counts = of_model.groupby(["true_layer", "predicted_layer"])["count"].sum().unstack(fill_value=0)
-        counts = counts.reindex(index=layers, columns=layers, fill_value=0)
-        found[model] = counts.div(counts.sum(axis=1), axis=0) * PERCENT
-    return found
+
+def _table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Percent of each true layer's vectors by predicted layer, all seeds together."""
+    for column, value in MAIN.items():
+        if column != "seed":
+            rows = rows[rows[column] == value]
+    rows = rows[rows["width"] == rows["width"].max()]
+    layers = list(dict.fromkeys(rows["true_layer"]))
+    counts = rows.pivot_table(index="true_layer", columns="predicted_layer", values="count", aggfunc="sum")
+    counts = counts.loc[layers, layers]
+    return counts.div(counts.sum(axis=1), axis=0) * PERCENT
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A square for each pair of layers, darker with more vectors, with the number where there is room."""
-    found = matrices(rows)
-    figure = theme.figure(height=3.9)
-    panels = figure.subplots(1, len(found), squeeze=False)[0]
-    for axes, (model, matrix) in zip(panels, found.items(), strict=True):
-        axes.imshow(matrix, cmap="Blues", vmin=0, vmax=PERCENT, aspect="equal")
-        names = [
-            layer.replace("embedding", "table").replace("block input", "in").replace("block ", "") for layer in matrix
-        ]
-        step = max(1, len(names) // 12)
-        axes.set_xticks(range(0, len(names), step), names[::step])
-        axes.set_yticks(range(0, len(names), step), names[::step])
-        if len(names) <= 10:
-            for row, column in np.ndindex(matrix.shape):
-                value = matrix.iloc[row, column]
-                ink = "white" if value > 55 else theme.INK
-                axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=ink, fontsize=10)
-        axes.grid(False)
-        axes.set_title(model)
-        axes.set_xlabel("taken for")
-    panels[0].set_ylabel("true layer")
+    """A cell for each pair of layers."""
+    table = _table(rows)
+    size = len(table)
+    figure = theme.figure(height=min(6.5, 1.6 + 0.55 * size))
+    axes = figure.subplots()
+    image = axes.imshow(table, cmap="viridis", vmin=0, vmax=100, aspect="auto")
+    if size <= WRITTEN:
+        for (row, column), number in np.ndenumerate(table.to_numpy()):
+            axes.text(
+                column, row, f"{number:.1f}", ha="center", va="center", color="white" if number < 62 else theme.INK
+            )
+    step = max(1, size // WRITTEN)
+    names = [layer.replace("embedding", "table").replace("block ", "") for layer in table.index][::step]
+    axes.set_xticks(range(0, size, step), names)
+    axes.set_yticks(range(0, size, step), names)
+    axes.set_xlabel("taken for (output of block)")
+    axes.set_ylabel("layer")
+    axes.set_title("% of the layer's vectors")
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if size > WRITTEN:
+        figure.colorbar(image, ax=axes)
     return figure
 
 
 def describe(rows: pd.DataFrame) -> str:
-    """What the figure shows: how much is right, and how much of the rest goes to a neighbour."""
-    parts = []
-    for model, matrix in matrices(rows).items():
-        values = matrix.to_numpy()
-        right = np.trace(values) / len(values)
-        near = (np.trace(values, 1) + np.trace(values, -1)) / len(values)
-        wrong = f"{near / (PERCENT - right) * PERCENT:.0f} % of the rest" if right < PERCENT else "none"
-        parts.append(f"{model}, {right:.0f} % right, and taken for a neighbouring layer {wrong}")
-    return f"Tables of true against predicted layer, in percent of the true layer's vectors: {'; '.join(parts)}."
+    """What the figure shows: the diagonal and the most frequent mistake."""
+    table = _table(rows)
+    values = table.to_numpy()
+    wrong = np.where(np.eye(len(table), dtype=bool), -1, values)
+    row, column = np.unravel_index(wrong.argmax(), wrong.shape)
+    right = ", ".join(f"{layer} {values[i, i]:.1f} %" for i, layer in enumerate(table.index))
+    return (
+        f"Table of the layers that a linear classifier names, by true layer. Named correctly: {right}. The most "
+        f"frequent mistake: {wrong.max():.1f} % of {table.index[row]} are taken for {table.columns[column]}."
+    )

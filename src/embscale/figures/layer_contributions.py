@@ -1,69 +1,66 @@
-"""The dimensions with the largest share in each layer's weights, and their sign (Huang et al., Fig. 7)."""
+"""The eight dimensions that weigh most for each layer, with their sign (Huang et al., Fig. 7)."""
 
 from __future__ import annotations
 
+import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from embscale.figures import theme
 
-COLUMNS = ("model", "experiment", "weights", "k", "dimension", "layer", "seed", "metric", "value")
-POSITIVE, NEGATIVE = theme.CATEGORIES[1], theme.CATEGORIES[0]
-TITLES = {"raw": "weights of the vectors as they are", "standardised": "weights of standardised dimensions"}
+COLUMNS = ("model", "width", "experiment", "weights", "k", "dimension", "layer", "seed", "metric", "value")
+
+SCALES = {"raw": "weights as they are (the study's)", "standardised": "weights of standardised dimensions"}
+COLOURS = ("#0072B2", "#ffffff", "#D55E00")  # negative, nothing, positive
 
 
-def _shares(rows: pd.DataFrame) -> pd.DataFrame:
-    kept = rows[(rows["experiment"] == "contribution") & (rows["metric"] == "percent") & (rows["seed"] == "all")]
-    return kept.astype({"k": int, "dimension": int})
+def _shown(rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The narrowest model's top dimensions over all seeds, and its width."""
+    rows = rows[(rows["experiment"] == "contribution") & (rows["seed"] == "all")]
+    rows = rows[rows["width"] == rows["width"].min()]
+    return rows, int(rows["width"].iloc[0])
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A column of eight bars for each layer, longest first, each with the number of its dimension."""
-    shares = _shares(rows)
-    layers = shares["layer"].drop_duplicates().tolist()
-    kinds = [kind for kind in TITLES if kind in set(shares["weights"])]
-    figure = theme.figure(height=0.5 + 3.5 * len(kinds))
-    panels = figure.subplots(len(kinds), 1, squeeze=False)[:, 0]
-    for axes, kind in zip(panels, kinds, strict=True):
-        of_kind = shares[shares["weights"] == kind]
-        most = int(of_kind["k"].max())
-        for place, layer in enumerate(layers):
-            for bar in of_kind[of_kind["layer"] == layer].itertuples():
-                x = place + (bar.k - (most + 1) / 2) * 0.85 / most
-                colour = POSITIVE if bar.value > 0 else NEGATIVE
-                axes.bar(x, bar.value, 0.75 / most, color=colour)
-                if len(layers) <= 8:
-                    side = 1 if bar.value > 0 else -1
-                    axes.annotate(
-                        str(bar.dimension),
-                        (x, bar.value),
-                        (0, 3 * side),
-                        textcoords="offset points",
-                        ha="center",
-                        va="bottom" if side > 0 else "top",
-                        rotation=90,
-                        fontsize=8,
-                    )
-        axes.axhline(0, color=theme.MUTED, linewidth=0.8)
-        axes.set_xticks(range(len(layers)), layers)
-        axes.margins(y=0.22)
-        axes.set_ylabel("share of the layer's weights, %")
-        axes.set_title(TITLES[kind])
+    """A panel for each scale of the weights: a row for each layer, its top dimensions from left to right."""
+    rows, _ = _shown(rows)
+    layers = list(dict.fromkeys(rows["layer"]))
+    limit = rows["value"].abs().max()
+    shades = matplotlib.colors.LinearSegmentedColormap.from_list("signs", COLOURS)
+    figure = theme.figure(height=1.3 + 0.36 * len(layers) * len(SCALES))
+    panels = figure.subplots(len(SCALES), 1)
+    for axes, (scale, title) in zip(panels, SCALES.items(), strict=True):
+        some = rows[rows["weights"] == scale]
+        table = some.pivot_table(index="layer", columns="k", values="value", sort=False).loc[layers]
+        dimensions = some.pivot_table(index="layer", columns="k", values="dimension", sort=False).loc[layers]
+        image = axes.imshow(table, cmap=shades, vmin=-limit, vmax=limit, aspect="auto")
+        for (row, column), dimension in np.ndenumerate(dimensions.to_numpy()):
+            pale = abs(table.iloc[row, column]) < 0.55 * limit
+            axes.text(column, row, f"{dimension:.0f}", ha="center", va="center", color=theme.INK if pale else "white")
+        axes.set_yticks(range(len(layers)), [layer.replace("embedding", "table") for layer in layers])
+        axes.set_xticks(range(table.shape[1]), [f"{k:.0f}" for k in table.columns])
+        axes.tick_params(length=0)
+        axes.grid(visible=False)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+        axes.set_title(title)
+    panels[-1].set_xlabel("rank of the dimension, whose number stands in the cell")
+    figure.colorbar(image, ax=panels, label="% of the layer's summed weights", shrink=0.7, pad=0.02)
     return figure
 
 
 def describe(rows: pd.DataFrame) -> str:
-    """What the figure shows: the largest share, and how many of those shown are positive by layer."""
+    """What the figure shows: the largest contribution, and how many of the top ones are positive."""
+    rows, width = _shown(rows)
     parts = []
-    for kind, group in _shares(rows).groupby("weights", sort=False):
-        largest = group.loc[group["value"].abs().idxmax()]
-        positive = group.groupby("layer", sort=False)["value"].agg(lambda values: int((values > 0).sum()))
+    for scale, title in SCALES.items():
+        some = rows[rows["weights"] == scale]
+        top = some.loc[some["value"].abs().idxmax()]
+        positive = some.groupby("layer", sort=False)["value"].apply(lambda values: int((values > 0).sum()))
         signs = ", ".join(f"{layer} {count}" for layer, count in positive.items())
         parts.append(
-            f"{TITLES[kind]}: the largest share is {abs(largest['value']):.1f} % (dimension {largest['dimension']}, "
-            f"{largest['layer']}); positive among those shown: {signs}"
+            f"{title}: the largest is {abs(top['value']):.1f} % (dimension {top['dimension']:.0f}, {top['layer']}; an "
+            f"equal share of {width} dimensions is {100 / width:.1f} %); positive among the top eight: {signs}"
         )
-    return (
-        "Bars for each layer's largest dimensions, orange upwards if positive, blue downwards if negative. "
-        f"{'; '.join(parts)}."
-    )
+    return f"Tables of the eight dimensions with the largest weights for each layer, by sign. {'. '.join(parts)}."

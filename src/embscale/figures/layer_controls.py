@@ -1,71 +1,68 @@
-"""Classifiers of random vectors that keep something of each layer (Huang et al., Fig. 10; I-42)."""
+"""Layer classifiers on random vectors in place of hidden states (Huang et al., Fig. 10)."""
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
-from embscale.figures.layer_accuracy import PERCENT, short_names
+from embscale.figures import NothingToShow, theme
+from embscale.figures.layer_accuracy import PERCENT, selected, short_names
+from embscale.figures.layer_splits import by_width, chance_line, lines
 
 COLUMNS = (
-    "suite", "model", "classifier", "split", "input", "control", "expected", "seed", "layer", "metric", "value",
-    "ci_low", "ci_high",
+    "suite", "model", "width", "classifier", "split", "input", "control", "expected", "seed", "layer", "metric",
+    "value", "ci_low", "ci_high",
 )  # fmt: skip
-NAMES = {
-    "none": "hidden states",
-    "gaussian": "each dimension's mean\nand variance kept",
-    "scalar_norm": "length kept,\nrandom direction",
-    "study_random": "the study's: positive,\nlength kept",
+
+CONTROLS = {
+    "gaussian": "layer's mean, variance",
+    "study_random": "the study's random",
+    "scalar_norm": "layer's lengths",
 }
+REAL = "hidden states"
+LENGTH = "length alone"
 
 
-def _accuracy(rows: pd.DataFrame) -> pd.DataFrame:
-    kept = rows.assign(control=rows["control"].fillna("none"))
-    kept = kept[(kept["metric"] == "accuracy") & (kept["seed"] == "all") & (kept["input"] == "raw")]
-    return kept[(kept["classifier"] == "logistic_regression") & (kept["split"] == "text")].set_index(
-        ["control", "model"]
-    )
+def _series(rows: pd.DataFrame, metric: str) -> dict[str, pd.DataFrame]:
+    found = {REAL: selected(rows, metric=metric)}
+    found |= {name: selected(rows, control=control, metric=metric) for control, name in CONTROLS.items()}
+    found[LENGTH] = selected(rows, classifier="norm_only", metric=metric)
+    if all(found[name].empty for name in CONTROLS.values()):
+        raise NothingToShow("No random vectors are part of this study: these controls were **not run**.")
+    return {name: some for name, some in found.items() if len(some)}
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A group of dots for each control, a dot for each model; dashed, chance."""
-    accuracy, names = _accuracy(rows), short_names(rows)
-    chance = rows.loc[rows["metric"] == "chance", "value"].mean() * PERCENT
-    shown = [name for name in NAMES if name in accuracy.index.get_level_values("control")]
-    colours = dict(zip(names, theme.ordered_colours(len(names)), strict=True))
-    figure = theme.figure(height=4.2)
+    """A line for each kind of vectors, with what was predicted in brackets; length alone for comparison."""
+    rows = by_width(rows)
+    names = short_names(rows)
+    series = _series(rows, "accuracy")
+    predicted = {name: _expected(some) for name, some in series.items()}
+    labelled = {f"{name}{predicted[name]}": some for name, some in series.items()}
+    figure = theme.figure(height=4.4)
     axes = figure.subplots()
-    offsets = np.linspace(-0.25, 0.25, len(names)) if len(names) > 1 else [0.0]
-    for offset, (model, name) in zip(offsets, names.items(), strict=True):
-        cells = [accuracy.loc[(control, model)] for control in shown]
-        value, low, high = (np.array([cell[c] for cell in cells]) * PERCENT for c in ("value", "ci_low", "ci_high"))
-        axes.errorbar(
-            np.arange(len(shown)) + offset,
-            value,
-            (value - low, high - value),
-            color=colours[model],
-            marker="o",
-            linestyle="",
-            label=name,
-        )
-    axes.axhline(chance, color=theme.MUTED, linestyle="--", linewidth=1.2)
-    axes.set_xticks(range(len(shown)), [NAMES[name] for name in shown])
-    axes.set_ylim(0, 103)
-    axes.set_ylabel("correct, % (dashed: chance)")
-    figure.legend(loc="outside lower center", ncols=min(len(names), 5), handletextpad=0.1)
+    chance_line(axes, rows, names)
+    lines(axes, labelled, theme.category_colours(list(labelled)), names)
+    axes.set_title("linear classifier of (predicted outcome)")
     return figure
 
 
+def _expected(rows: pd.DataFrame) -> str:
+    expected = rows["expected"].dropna().astype(str)
+    return f"\n({expected.iloc[0]})" if len(expected) and expected.iloc[0] else ""
+
+
 def describe(rows: pd.DataFrame) -> str:
-    """What the figure shows: mean accuracy of each control beside what was predicted."""
-    accuracy = _accuracy(rows)
-    means = accuracy.groupby(level="control")["value"].mean() * PERCENT
-    expected = accuracy.groupby(level="control")["expected"].first()
+    """What the figure shows: mean accuracy and log loss over the models, beside the prediction."""
     parts = []
-    for name, words in NAMES.items():
-        if name in means.index:
-            predicted = f", predicted: {expected[name]}" if name != "none" else ""
-            parts.append(f"{' '.join(words.split())} {means[name]:.1f} %{predicted}")
-    return f"Dots of accuracy for each model. Means over the models: {'; '.join(parts)}."
+    losses = _series(rows, "log_loss")
+    for name, some in _series(rows, "accuracy").items():
+        expected = _expected(some).strip("\n()")
+        told = f", predicted {expected}" if expected else ""
+        parts.append(
+            f"{name} {some['value'].mean() * PERCENT:.1f} % (log loss {losses[name]['value'].mean():.2f}{told})"
+        )
+    return (
+        "Lines over the models of the share of vectors whose layer is named correctly, mean of the models: "
+        f"{'; '.join(parts)}. Dashed: chance."
+    )

@@ -1,72 +1,75 @@
-"""Accuracy with dimensions masked, beside random masks and with a new fit (Huang et al., question 1; I-40)."""
+"""What masking dimensions costs a layer classifier, beside random masks (Huang et al., question 1)."""
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from embscale.figures import theme
+from embscale.figures.layer_accuracy import PERCENT
 
 COLUMNS = (
-    "model",
-    "experiment",
-    "weights",
-    "choice",
-    "k",
-    "fill",
-    "refit",
-    "seed",
-    "metric",
-    "value",
-    "ci_low",
+    "model", "width", "experiment", "weights", "choice", "k", "fill", "refit", "seed", "metric", "value", "ci_low",
     "ci_high",
-)
-PERCENT = 100
-TITLES = {False: "set to zero, same classifier", True: "left out, fitted again"}
-LINES = {
-    ("frequent", "raw"): ("in most layers' top eight", theme.CATEGORIES[1], "o"),
-    ("outlier", ""): ("of largest variance", theme.CATEGORIES[2], "s"),
-    ("random", ""): ("random", theme.CATEGORIES[0], "D"),
+)  # fmt: skip
+
+PANELS = {
+    "set to zero (the study's way)": ("zero", False),
+    "set to their mean": ("mean", False),
+    "fitted again without them": (None, True),
 }
+CHOICES = {"frequent": "frequent in the top 8", "outlier": "largest variance", "random": "random"}
 
 
-def _masks(rows: pd.DataFrame) -> pd.DataFrame:
-    kept = rows[(rows["experiment"] == "mask") & (rows["metric"] == "accuracy") & (rows["seed"] == "all")]
-    kept = kept.assign(refit=kept["refit"].astype(str) == "True", weights=kept["weights"].fillna(""))
-    return kept[(kept["fill"].fillna("zero") == "zero")]
+def _shown(rows: pd.DataFrame) -> pd.DataFrame:
+    """The narrowest model's changes of accuracy over all seeds, frequent dimensions by standardised weights."""
+    rows = rows[(rows["experiment"] == "mask") & (rows["seed"] == "all") & (rows["metric"] == "accuracy_change")]
+    rows = rows[(rows["width"] == rows["width"].min()) & (rows["weights"] != "raw")]
+    return rows.assign(refit=rows["refit"].astype(str) == "True")
+
+
+def _of(rows: pd.DataFrame, fill: str | None, refit: bool, choice: str) -> pd.DataFrame:
+    some = rows[(rows["refit"] == refit) & (rows["choice"] == choice)]
+    return (some if fill is None else some[some["fill"] == fill]).sort_values("k")
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """Left without, right with a new fit; a line for each way to choose the masked dimensions."""
-    masks = _masks(rows)
-    none = masks.loc[masks["choice"] == "none", "value"].mean() * PERCENT
-    figure = theme.figure(height=4.0)
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, (refit, title) in zip(panels, TITLES.items(), strict=True):
-        axes.axhline(none, color=theme.MUTED, linestyle="--", linewidth=1.2)
-        for (choice, weights), (words, colour, marker) in LINES.items():
-            line = masks[(masks["choice"] == choice) & (masks["weights"] == weights) & (masks["refit"] == refit)]
-            line = line.sort_values("k")
+    """A panel for each way to mask, a line for each choice of dimensions."""
+    rows = _shown(rows)
+    colours = theme.category_colours(list(CHOICES))
+    figure = theme.figure(height=7.2)
+    panels = figure.subplots(len(PANELS), 1, sharex=True)
+    for axes, (title, (fill, refit)) in zip(panels, PANELS.items(), strict=True):
+        for choice, name in CHOICES.items():
+            line = _of(rows, fill, refit, choice)
             value, low, high = (line[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
-            axes.errorbar(line["k"], value, (value - low, high - value), color=colour, marker=marker, label=words)
-        theme.log2_ticks(axes, masks.loc[masks["k"] > 0, "k"].tolist())
+            axes.errorbar(
+                line["k"], value, np.maximum(0, (value - low, high - value)), color=colours[choice], marker="o",
+                markersize=5, label=name,
+            )  # fmt: skip
+        axes.axhline(0, color=theme.MUTED, linewidth=1)
         axes.set_title(title)
-        axes.set_xlabel("masked dimensions")
-    panels[0].set_ylabel("correct, % (dashed: none masked)")
+        axes.set_ylabel("change, points")
+    theme.log2_ticks(panels[-1], rows[rows["k"] > 0]["k"].tolist())
+    panels[-1].set_xlabel(f"masked dimensions of {int(rows['width'].iloc[0])}")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure
 
 
 def describe(rows: pd.DataFrame) -> str:
-    """What the figure shows: accuracy with four dimensions masked, and with the most."""
-    masks = _masks(rows)
-    none = masks.loc[masks["choice"] == "none", "value"].mean() * PERCENT
+    """What the figure shows: four masked dimensions, the study's number, in every way."""
+    rows = _shown(rows)
+    k = min(4, int(rows["k"].max()))
     parts = []
-    for refit, title in TITLES.items():
-        for (choice, weights), (words, _, _) in LINES.items():
-            line = masks[(masks["choice"] == choice) & (masks["weights"] == weights) & (masks["refit"] == refit)]
-            value = line.set_index("k")["value"] * PERCENT
-            some = f"{value[4]:.1f} % with 4, " if 4 in value.index else ""
-            parts.append(f"{words}, {title}: {some}{value.loc[value.index.max()]:.1f} % with {value.index.max():.0f}")
-    return f"Lines of accuracy by number of masked dimensions; without a mask {none:.1f} %. {'; '.join(parts)}."
+    for title, (fill, refit) in PANELS.items():
+        told = []
+        for choice, name in CHOICES.items():
+            some = _of(rows, fill, refit, choice)
+            told.append(f"{name} {some[some['k'] == k]['value'].iloc[0] * PERCENT:+.1f}")
+        parts.append(f"{title}: {', '.join(told)}")
+    return (
+        f"Lines of the change in accuracy against the number of masked dimensions. With {k} masked, in points: "
+        f"{'; '.join(parts)}."
+    )
