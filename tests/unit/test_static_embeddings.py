@@ -1,14 +1,14 @@
 """Static embeddings: counts by hand, SVD by numpy, planted groups, the same bytes again."""
 
-import json
 import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from small_corpus import save_corpus
 
-from embscale import glove, static_embeddings, tables, tokens
+from embscale import glove, static_embeddings, tables
 from embscale.artifacts import note_path, read_note
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
@@ -156,22 +156,8 @@ def test_long_texts_lose_nothing():
 
 @pytest.fixture
 def study(tmp_path):
-    """A corpus of sixty short texts, a third of it held out, with its tokens and its tokenizer of whole words."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    words = ["<|endoftext|>", *(f"word{i}" for i in range(12)), "never"]
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=words[0]))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    generator = np.random.default_rng(0)
-    texts = [" ".join(f"word{i}" for i in generator.integers(0, 12, 20)) for _ in range(60)]
-    lines = [
-        json.dumps({"_id": str(i), "text": text, "metadata": {"split": "heldout" if i % 3 == 0 else "train"}})
-        for i, text in enumerate(texts)
-    ]
-    (tmp_path / "corpus.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-    made = tokens.tokenise(texts, tokenizer, max_length=100, special_tokens=False)
-    tokens.save(tmp_path / "tokens.safetensors", {"documents": made}, {})
+    """A folder with a corpus, its tokens and its tokenizer."""
+    save_corpus(tmp_path)
     return tmp_path
 
 

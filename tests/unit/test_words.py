@@ -288,7 +288,7 @@ def test_a_table_without_any_word_has_reasons_alone():
 def test_the_own_set_is_sound():
     own = words.own_set()
     assert len(own.degrees) >= 30 and all(len(set(triple)) == 3 for triple in own.degrees)
-    assert set(own.relations) == {"synonym", "co_occurrence", "same_usage", "proper_name"}
+    assert set(own.relations) == {"synonym", "co-occurrence", "same usage", "proper name"}
     assert all(len(pairs) >= 20 and all(len(set(pair)) == 2 for pair in pairs) for pairs in own.relations.values())
     everything = [q for section in own.analogies.values() for q in section]
     assert len(everything) == len(set(everything)) >= 60 and ("man", "woman", "king", "queen") in everything

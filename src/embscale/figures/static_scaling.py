@@ -62,9 +62,9 @@ def draw(rows: pd.DataFrame) -> Figure:
                 label=SUITES[suite],
             )
         theme.log2_ticks(axes, [dim for line in found.values() for dim in line["dim"]])
-        axes.set_ylim(bottom=0)
         axes.set_title(PANELS[variant])
         axes.set_xlabel("columns of the table")
+    several[0].set_ylim(bottom=0)  # when all is drawn: from here on the top stays, too
     several[0].set_ylabel(metric_label(rows))
     handles, labels = several[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4)
@@ -73,15 +73,17 @@ def draw(rows: pd.DataFrame) -> Figure:
 
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: both ends of every line."""
-    parts = [
-        f"{SUITES[suite]}, {PANELS[variant]}: {line['value'].iloc[0] * PERCENT:.2f} at {line['dim'].iloc[0]} columns, "
-        f"{line['value'].iloc[-1] * PERCENT:.2f} at {line['dim'].iloc[-1]}"
-        for variant, found in _panels(rows).items()
-        for suite, line in found.items()
-    ]
+    parts = []
+    for variant, found in _panels(rows).items():
+        for suite, line in found.items():
+            first, last = line.iloc[0], line.iloc[-1]
+            parts.append(
+                f"{SUITES[suite]}, {PANELS[variant]}: {first['value'] * PERCENT:.2f} at {first['dim']:.0f} columns, "
+                f"{last['value'] * PERCENT:.2f} at {last['dim']:.0f}"
+            )
     band = random_band(rows)
     parts.append(
-        f"random tables: {band['mean'].iloc[0] * PERCENT:.2f} at {band.index[0]} columns, "
-        f"{band['mean'].iloc[-1] * PERCENT:.2f} at {band.index[-1]}"
+        f"random tables: {band['mean'].iloc[0] * PERCENT:.2f} at {band.index[0]:.0f} columns, "
+        f"{band['mean'].iloc[-1] * PERCENT:.2f} at {band.index[-1]:.0f}"
     )
     return f"Lines of {metric_label(rows)} against the columns of the table. {'; '.join(parts)}."

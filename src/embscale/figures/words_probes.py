@@ -35,7 +35,7 @@ def _shown(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     widest = tables.groupby("suite").tail(1)[["suite", "model", "step"]]
     shown = own.merge(widest, on=["suite", "model", "step"])
     near = shown[(shown["metric"] == "percentile") & shown["probe"].isin(list(PROBES)) & (shown["section"] != "all")]
-    near = near.assign(label=near["probe"].map(PROBES) + ": " + near["section"].str.replace("_", " "))
+    near = near.assign(label=near["probe"].map(PROBES) + ": " + near["section"])
     degrees = shown[(shown["probe"] == "degree") & shown["metric"].isin(list(DEGREES)) & shown["value"].notna()]
     degrees = degrees.assign(label=degrees["metric"].map(DEGREES))
     if near.empty:
@@ -98,6 +98,7 @@ def draw(rows: pd.DataFrame) -> Figure:
         _panel(panels[1], degrees, suites)
         panels[1].set_xlabel("cosine, difference of cosines, or share (entries)")
         panels[1].set_title("a word and its two degrees")
+        panels[1].locator_params(axis="x", nbins=6)
     _panel(panels[0], near, suites)
     panels[0].set_xlim(left=0, right=1.01)
     panels[0].set_xlabel("share of other words that are farther")
