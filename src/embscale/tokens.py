@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 END_OF_TEXT = "<|endoftext|>"
 
 # Texts that are tokenised together: a tokenizer holds some hundred bytes for each of their tokens until all are done.
-TEXTS_AT_ONCE = 2048
+TEXTS_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
