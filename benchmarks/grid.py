@@ -226,7 +226,7 @@ def child(script, argument, threads):
     environment = os.environ | threading | {"PYTHONWARNINGS": "ignore"}
     command = [sys.executable, script, "--child", json.dumps(argument)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-2000:]}"
     return json.loads(done.stdout.splitlines()[-1]), time.perf_counter() - started
 
 

@@ -32,8 +32,8 @@ def scored(task):
     rows, dims = task["shape"]
     with tempfile.TemporaryDirectory(dir=task.get("folder")) as name:
         data, folder = synthetic(Path(name), documents=task["documents"])
-        # The same tokens spread over all rows.
-        spread = [tokens.TokenisedTexts((group.ids * 4) % rows, group.offsets) for group in tokenised(data, folder)]
+        apart = max(1, rows // TABLE[0])  # the same tokens spread over all rows
+        groups = [tokens.TokenisedTexts(group.ids * apart % rows, group.offsets) for group in tokenised(data, folder)]
         path = Path(name) / "table.safetensors"
         if "variant" in task:
             write_table(path, rows, dims, task["dtype"], 0)
@@ -42,7 +42,7 @@ def scored(task):
                 start = tables.header(task["dtype"], (rows, dims), {})
                 file.write(start)
                 file.truncate(len(start) + rows * dims * np.dtype(tables.STORED[task["dtype"]]).itemsize)
-        scorer = Scorer(data, *spread)
+        scorer = Scorer(data, *groups)
         before, started = peak_memory(), time.perf_counter()
         table = StoredTable(path)
         if "variant" in task:

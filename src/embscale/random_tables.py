@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 import numpy as np
 
 from embscale.errors import EmbscaleError
-from embscale.tables import BLOCK_ROWS, join, round_to_bfloat16
+from embscale.tables import BLOCK_ROWS, chosen, join, round_to_bfloat16, within
 
 Generator = Literal["legacy", "current"]
 
@@ -208,20 +208,6 @@ def deviation(rows: int, columns: int) -> float:
     return math.sqrt(2 / (rows + columns))
 
 
-def chosen(pieces: Iterable[np.ndarray], only: np.ndarray) -> Iterator[np.ndarray]:
-    """Of a table that comes from top to bottom, the given rows (ascending)."""
-    start = 0
-    for piece in pieces:
-        yield piece[_within(only, start, start + len(piece))]
-        start += len(piece)
-
-
-def _within(only: np.ndarray, start: int, stop: int) -> np.ndarray:
-    """Where in a piece the rows to give are."""
-    low, high = np.searchsorted(only, [start, stop])
-    return only[low:high] - start
-
-
 def _legacy(rows: int, columns: int, seed: int, wanted: slice, only: np.ndarray) -> Iterator[np.ndarray]:
     """What torch up to 2.11 draws: Box and Muller's method on 8-bit uniform numbers, each step rounded to bfloat16.
 
@@ -243,7 +229,7 @@ def _legacy(rows: int, columns: int, seed: int, wanted: slice, only: np.ndarray)
         return made
 
     for start, stop in _pieces(rows):
-        drawn, some = words.randint(0, 2**32, (stop - start) * columns, dtype=np.uint32), _within(only, start, stop)
+        drawn, some = words.randint(0, 2**32, (stop - start) * columns, dtype=np.uint32), within(only, start, stop)
         if columns % RUN == 0:
             made = values(drawn.reshape(stop - start, -1, RUN)[some, runs])
             piece = made.reshape(len(some), made.shape[1] * RUN)

@@ -204,6 +204,7 @@ class StreamedTable:
         rows: those that any text uses, ascending.
         blocks: a function from first and last column to these columns of `rows`, from top to bottom.
         dtype: what holds the values exactly.
+        kept_bytes: the most that is kept.
     """
 
     def __init__(
@@ -212,8 +213,9 @@ class StreamedTable:
         rows: np.ndarray,
         blocks: Callable[[int, int], Iterable[np.ndarray]],
         dtype: torch.dtype = torch.float32,
+        kept_bytes: int = KEPT_BYTES,
     ) -> None:
-        self.shape, self.rows, self.blocks, self.dtype = shape, rows, blocks, dtype
+        self.shape, self.rows, self.blocks, self.dtype, self.kept_bytes = shape, rows, blocks, dtype, kept_bytes
         self.first, self.kept = 0, torch.empty(len(rows), 0, dtype=dtype)
 
     def columns(self, rows: np.ndarray, start: int, stop: int) -> torch.Tensor:
@@ -221,7 +223,7 @@ class StreamedTable:
         if start < self.first or stop > self.first + self.kept.shape[1]:
             self.kept = torch.empty(0)  # before the next ones are made
             # All columns take about as long to make as a few.
-            fits = KEPT_BYTES // (self.dtype.itemsize * max(1, len(self.rows)))
+            fits = self.kept_bytes // (self.dtype.itemsize * max(1, len(self.rows)))
             last = min(self.shape[1], max(stop, start + fits))
             self.first, self.kept = start, torch.empty((len(self.rows), last - start), dtype=self.dtype)
             top = 0

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,6 +79,20 @@ def join(blocks: Iterable[np.ndarray], rows: int) -> np.ndarray:
         filled += len(block)
     assert whole is not None and filled == rows
     return whole
+
+
+def chosen(blocks: Iterable[np.ndarray], rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Some rows (ascending) of a table that comes in blocks from top to bottom."""
+    start = 0
+    for block in blocks:
+        yield block[within(rows, start, start + len(block))]
+        start += len(block)
+
+
+def within(rows: np.ndarray, start: int, stop: int) -> np.ndarray:
+    """Those of some rows (ascending) that are in a block, counted from its first."""
+    low, high = np.searchsorted(rows, [start, stop])
+    return rows[low:high] - start
 
 
 def memory_map(path: Path) -> tuple[np.ndarray, str]:

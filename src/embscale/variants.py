@@ -24,7 +24,7 @@ from scipy.linalg import blas, eigh
 from embscale import random_tables
 from embscale.errors import EmbscaleError
 from embscale.random_tables import Generator, RandomTable
-from embscale.tables import BLOCK_ROWS, join, round_to_bfloat16
+from embscale.tables import BLOCK_ROWS, chosen, join, round_to_bfloat16
 from embscale.tokens import TokenisedTexts
 
 
@@ -194,7 +194,7 @@ class Variant:
             return table.astype(np.float32, copy=False)
         return join(self.blocks(table, context), table.shape[0])
 
-    def blocks(self, table: Source, context: Context | None = None) -> Iterable[np.ndarray]:
+    def blocks(self, table: Source, context: Context | None = None) -> Again:
         """The same from top to bottom, float32 ``[up to BLOCK_ROWS, dims]`` at a time, not to be written to.
 
         They can be gone through again and again; principal components are found only once.
@@ -251,6 +251,22 @@ class Again:
     def __iter__(self) -> Iterator[np.ndarray]:
         return self.make()
 
+    def some(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+        """Some rows (ascending) of the blocks."""
+        return chosen(self, rows)
+
+
+class Changed(Again):
+    """A table each row of which is changed by itself."""
+
+    def __init__(self, table: Source, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        super().__init__(lambda: map(change, read(table)))
+        self.table, self.change = table, change
+
+    def some(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+        """The same without changing the other rows."""
+        return map(self.change, chosen(read(self.table), rows))
+
 
 def repeatable(function: Callable[Arguments, Iterator[np.ndarray]]) -> Callable[Arguments, Again]:
     """A function whose blocks can be gone through again and again."""
@@ -272,30 +288,25 @@ def read(table: Source) -> Iterator[np.ndarray]:
         yield np.asarray(table[start : start + BLOCK_ROWS], dtype=np.float32)
 
 
-def _changed(table: Source, change: Callable[[np.ndarray], np.ndarray]) -> Again:
-    """The table with each block of rows changed."""
-    return Again(lambda: map(change, read(table)))
-
-
 # Fewer columns
 
 
-def crop(table: Source, dims: int) -> Iterable[np.ndarray]:
+def crop(table: Source, dims: int) -> Again:
     """The first `dims` columns; all of them if there are no more (Corey, "crop")."""
-    return _changed(table, lambda block: block[:, :dims])
+    return Changed(table, lambda block: block[:, :dims])
 
 
-def crop_random(table: Source, dims: int, *, seed: int) -> Iterable[np.ndarray]:
+def crop_random(table: Source, dims: int, *, seed: int) -> Again:
     """`dims` columns drawn without repetition, in their order; all of them if there are no more.
 
     What a crop says of "information per dimension" if no place among the columns is special.
     """
     columns = table.shape[1]
-    chosen = np.sort(np.random.default_rng(seed).permutation(columns)[:dims])
-    return _changed(table, lambda block: block[:, chosen])
+    places = np.sort(np.random.default_rng(seed).permutation(columns)[:dims])
+    return Changed(table, lambda block: block[:, places])
 
 
-def crop_projection(table: Source, dims: int, *, seed: int) -> Iterable[np.ndarray]:
+def crop_projection(table: Source, dims: int, *, seed: int) -> Again:
     """Projections on `dims` random directions; the table itself if it has no more columns.
 
     The directions have independent normal components of variance ``1 / dims``, so that squared lengths and distances
@@ -307,10 +318,10 @@ def crop_projection(table: Source, dims: int, *, seed: int) -> Iterable[np.ndarr
         return read(table)
     directions = np.random.default_rng(seed).standard_normal((columns, dims), dtype=np.float32)
     directions /= np.float32(np.sqrt(dims))
-    return _changed(table, lambda block: block @ directions)
+    return Changed(table, lambda block: block @ directions)
 
 
-def crop_pca(table: Source, dims: int) -> Iterable[np.ndarray]:
+def crop_pca(table: Source, dims: int) -> Again:
     """The centred rows in the coordinates of the first `dims` principal components, the largest first.
 
     Of all projections of the centred table on as many dimensions, the one that loses least (Pearson 1901).  With as
@@ -318,13 +329,13 @@ def crop_pca(table: Source, dims: int) -> Iterable[np.ndarray]:
     """
     centre = mean(table)
     _, directions = components(table, centre, dims)
-    return _changed(table, lambda block: ((block - centre) @ directions)[:, ::-1].astype(np.float32))
+    return Changed(table, lambda block: ((block - centre) @ directions)[:, ::-1].astype(np.float32))
 
 
 # More columns
 
 
-def pad(table: Source, dims: int, *, seed: int, matched: bool) -> Iterable[np.ndarray]:
+def pad(table: Source, dims: int, *, seed: int, matched: bool) -> Again:
     """Random columns appended up to `dims` in all; the table itself if it has as many (Corey, "pad").
 
     Args:
@@ -342,7 +353,7 @@ def pad(table: Source, dims: int, *, seed: int, matched: bool) -> Iterable[np.nd
     return _beside(read(table), _noise(rows, dims - trained, seed, scale))
 
 
-def pad_faithful(table: Source, dims: int, *, seed: int, generator: Generator) -> Iterable[np.ndarray]:
+def pad_faithful(table: Source, dims: int, *, seed: int, generator: Generator) -> Again:
     """Columns appended as the first study's code does it; the table itself if it has as many.
 
     The study fills a bfloat16 table of `dims` columns (`random_tables.faithful`), so that each `dims` is another draw,
@@ -356,7 +367,7 @@ def pad_faithful(table: Source, dims: int, *, seed: int, generator: Generator) -
     return _beside(read(table), drawn)
 
 
-def pad_ratio(table: Source, ratio: float, *, seed: int) -> Iterable[np.ndarray]:
+def pad_ratio(table: Source, ratio: float, *, seed: int) -> Again:
     """As many random columns appended as there are, their root mean square `ratio` times that of the table.
 
     The product of two texts is then the sum of that of the table and, for the random columns, one that measures token
@@ -366,7 +377,7 @@ def pad_ratio(table: Source, ratio: float, *, seed: int) -> Iterable[np.ndarray]
     """
     rows, columns = table.shape
     if ratio == np.inf:
-        return _beside(_changed(table, np.zeros_like), Again(lambda: random_tables.blocks(rows, columns, seed)))
+        return _beside(Changed(table, np.zeros_like), Again(lambda: random_tables.blocks(rows, columns, seed)))
     return _beside(read(table), _noise(rows, columns, seed, ratio * root_mean_square(table)))
 
 
@@ -388,23 +399,23 @@ def _beside(left: Iterable[np.ndarray], right: Iterable[np.ndarray]) -> Iterator
 # The same columns, another geometry
 
 
-def unit(table: Source) -> Iterable[np.ndarray]:
+def unit(table: Source) -> Again:
     """Rows of length 1, so that each token weighs the same in a text whatever its length; rows of zeros stay."""
 
     def scaled(block: np.ndarray) -> np.ndarray:
         lengths = np.linalg.norm(block.astype(np.float64), axis=1, keepdims=True)
         return (block / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
-    return _changed(table, scaled)
+    return Changed(table, scaled)
 
 
-def centred(table: Source) -> Iterable[np.ndarray]:
+def centred(table: Source) -> Again:
     """Rows less their mean, which all rows have in common (Mu and Viswanath 2018, section 2)."""
     centre = mean(table)
-    return _changed(table, lambda block: (block - centre).astype(np.float32))
+    return Changed(table, lambda block: (block - centre).astype(np.float32))
 
 
-def all_but_top(table: Source, removed: int) -> Iterable[np.ndarray]:
+def all_but_top(table: Source, removed: int) -> Again:
     """Centred rows less their first `removed` principal components (Mu and Viswanath 2018, algorithm 1).
 
     The paper proposes about one component for each hundred columns.  It subtracts the components of the rows as they
@@ -426,10 +437,10 @@ def all_but_top(table: Source, removed: int) -> Iterable[np.ndarray]:
         rows = block - centre
         return (rows - (rows @ directions) @ directions.T).astype(np.float32)
 
-    return _changed(table, without)
+    return Changed(table, without)
 
 
-def whitened(table: Source) -> Iterable[np.ndarray]:
+def whitened(table: Source) -> Again:
     """Centred rows in the coordinates of the principal components, each divided by its deviation (Su et al. 2021).
 
     The covariance of the result, divided by rows, is the identity.  Directions without variance are left out: those
@@ -446,12 +457,12 @@ def whitened(table: Source) -> Iterable[np.ndarray]:
     first = int(np.argmax(variances > largest * max(precision, np.finfo(np.float32).eps ** 2)))  # they ascend
     directions = directions[:, first:]
     directions /= np.sqrt(variances[first:])
-    return _changed(table, lambda block: ((block - centre) @ directions)[:, ::-1].astype(np.float32))
+    return Changed(table, lambda block: ((block - centre) @ directions)[:, ::-1].astype(np.float32))
 
 
-def rounded(table: Source) -> Iterable[np.ndarray]:
+def rounded(table: Source) -> Again:
     """Values rounded to bfloat16."""
-    return _changed(table, round_to_bfloat16)
+    return Changed(table, round_to_bfloat16)
 
 
 # Weights of tokens

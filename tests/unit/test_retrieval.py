@@ -213,7 +213,7 @@ def test_a_stored_table_scores_as_it_does_in_memory(tmp_path, monkeypatch, data,
     assert torch.equal(columns, torch.from_numpy(rounded[[0, 7, 299], 3:20]))
 
 
-def test_a_streamed_table_is_made_once_unless_memory_forbids(monkeypatch, data, tokenised):
+def test_a_streamed_table_is_made_once_unless_memory_forbids(data, tokenised):
     table, passes = random_table(300, 30, 2), []
 
     def blocks(start, stop):
@@ -224,8 +224,7 @@ def test_a_streamed_table_is_made_once_unless_memory_forbids(monkeypatch, data, 
     streamed = StreamedTable(table.shape, np.arange(300), blocks)
     expected = scorer.rank(table).scores
     assert scorer.rank(streamed).scores == pytest.approx(expected, abs=1e-6) and passes == [(0, 30)]
-    monkeypatch.setattr("embscale.retrieval.KEPT_BYTES", 4 * 300 * 12)
-    streamed = StreamedTable(table.shape, np.arange(0, 300), blocks)
+    streamed = StreamedTable(table.shape, np.arange(0, 300), blocks, kept_bytes=4 * 300 * 12)
     scorer = Scorer(data, *tokenised)
     assert torch.equal(streamed.columns(np.array([5, 299]), 4, 9), torch.from_numpy(table[[5, 299], 4:9]))
     assert scorer.rank(streamed).scores == pytest.approx(expected, abs=1e-6)

@@ -431,3 +431,12 @@ def test_principal_components_are_found_once_however_often_the_blocks_are_read(m
     blocks = Variant.parse(variant).blocks(random_tables.independent(1500, 6, 1))
     first, again = list(blocks), list(blocks)
     assert len(first) == 2 and all(map(np.array_equal, first, again)) and len(found) == 1
+
+
+@pytest.mark.parametrize("text", EACH)
+def test_some_rows_of_a_variant_are_those_of_the_whole(text):
+    table, context = spread(2500, 6), counts(2500)
+    rows = np.array([0, 3, 1023, 1024, 2000, 2499])
+    made = Variant.parse(text).blocks(table, context)
+    # A product with fewer rows at a time may add in another order.
+    np.testing.assert_allclose(np.concatenate(list(made.some(rows))), np.concatenate(list(made))[rows], rtol=1e-5)

@@ -412,18 +412,17 @@ def _streamed_job(name: str, table: Source, variant: Variant, keys: dict[str, An
 
 def streamed(table: Source, variant: Variant, scorer: Scorer, used: np.ndarray) -> Table:
     """A variant, computed from the table's first row to its last."""
-    from embscale.random_tables import chosen
-    from embscale.retrieval import StreamedTable
+    from embscale.retrieval import KEPT_BYTES, StreamedTable
     from embscale.variants import Context
 
     context = Context.of(scorer.documents, table.shape[0]) if variant.kind in OF_TASK else None
     made = variant.blocks(table, context)
 
     def blocks(start: int, stop: int) -> Iterator[np.ndarray]:
-        return (block[:, start:stop] for block in chosen(made, used))
+        return (block[:, start:stop] for block in made.some(used))
 
     dims = next(iter(made)).shape[1]
-    return StreamedTable((table.shape[0], dims), used, blocks)
+    return StreamedTable((table.shape[0], dims), used, blocks, kept_bytes=KEPT_BYTES // 2)  # it may hold directions too
 
 
 class Draws:
