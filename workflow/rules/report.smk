@@ -20,7 +20,8 @@ FIGURE_ROWS = {
     "layer_accuracy": PROBES,
     "layer_splits": PROBES,
     "layer_controls": PROBES,
-    "layer_inputs": [*PROBES, *expand(rules.probe.output.curves, model=LAYER_MODELS)],
+    "layer_inputs": PROBES,
+    "layer_curves": expand(rules.probe.output.curves, model=LAYER_MODELS),
     "layer_confusion": expand(rules.probe.output.confusion, model=LAYER_MODELS),
     "layer_grid": expand(rules.grid.output.rows, model=SETTINGS["base"]),
     **{
