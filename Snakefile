@@ -101,6 +101,7 @@ rule chapter_layers:
         expand(rules.geometry.output, model=LAYER_MODELS),
         expand(rules.reductions.output, model=SETTINGS["pictured"]),
         expand(rules.logit_lens.output, model=LAYER_MODELS),
+        rules.layer_claims.output,
 
 
 rule chapter_words:

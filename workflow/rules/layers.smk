@@ -357,3 +357,46 @@ rule logit_lens:
         " --texts {params.texts}"
         " --first-position {params.first_position}"
         " --output {output.rows:q} 2> {log:q}"
+
+
+rule layer_claims:
+    """Put the second study's claims to the rows of this chapter."""
+    input:
+        code=command_sources("layer-claims"),
+        claims="workflow/layer_claims.yaml",
+        probes=expand(rules.probe.output.rows, model=LAYER_MODELS),
+        grid=expand(rules.grid.output.rows, model=SETTINGS["base"]),
+        transfer=expand(rules.transfer.output.rows, model=SETTINGS["base"]),
+        ablations=expand(rules.ablate.output.rows, model=SETTINGS["base"]),
+        structure=expand(rules.geometry.output.structure, model=LAYER_MODELS),
+        quality=expand(rules.reductions.output.quality, model=SETTINGS["pictured"]),
+    output:
+        claims="<results>/layer_claims.csv",
+        note="<results>/layer_claims.csv.note.json",
+        tables=expand(
+            "<results>/report/tables/{table}.md",
+            table=["layer_claims", "layer_claims_not_run"],
+        ),
+    log:
+        "<logs>/layer_claims.log",
+    benchmark:
+        "<benchmarks>/layer_claims.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        tables=lambda wildcards, output: Path(output.tables[0]).parent,
+        texts=MAIN_SOURCE,
+        other_texts=list(SOURCES)[1],
+    shell:
+        "python -m embscale layer-claims"
+        " --probes {input.probes:q}"
+        " --grid {input.grid:q}"
+        " --transfer {input.transfer:q}"
+        " --ablations {input.ablations:q}"
+        " --structure {input.structure:q}"
+        " --quality {input.quality:q}"
+        " --claims {input.claims:q}"
+        " --texts {params.texts}"
+        " --other-texts {params.other_texts}"
+        " --tables {params.tables:q}"
+        " --output {output.claims:q} 2> {log:q}"

@@ -227,6 +227,7 @@ rule render:
             rules.sizes.output.partial,
             rules.claims.output.claims,
             rules.claims.output.tables,
+            rules.layer_claims.output.tables,
             rules.compare.output.partial,
         ],
         figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
