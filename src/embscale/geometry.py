@@ -39,7 +39,7 @@ SHORTEST = 1e-12  # a vector of zeros has no direction
 LEFT_OUT = -1  # the group of vectors that take no part
 
 ALL, AFTER_FIRST = "all", "after_first"  # which positions
-JACKKNIFE, BOOTSTRAP = "texts, jackknife", "texts, bootstrap"
+JACKKNIFE, BOOTSTRAP = "texts (jackknife)", "texts (bootstrap)"
 
 NORMS = [
     "positions", "layer", "layer_index", "after_final_norm", "min", "mean", "mean_low", "mean_high", "median", "max",

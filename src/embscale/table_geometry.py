@@ -26,7 +26,7 @@ from embscale.tables import Stored
 WIDEST_EXACT = 5120
 # Columns that spread so many standard deviations more than the mean column are outliers (Kovaleva et al. 2021).
 OUTLIER = 3.0
-BLOCK_BYTES = 64 * 2**20  # of a block of rows in float64
+BLOCK_BYTES = 16 * 2**20  # of a block of rows in float64
 
 STRATA = ("all", "unseen", "rare", "frequent")
 COLUMNS = ["rows", "width", "stratum", "scaling", "quantity", "value", "n", "reference", "reason"]
