@@ -1,6 +1,8 @@
 """The logit lens against the library's own logits, and on states whose answer is known."""
 
 import dataclasses
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,18 +12,27 @@ from embscale import hidden_states, logit_lens
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
 from embscale.families import FAMILIES
-from embscale.hidden_states import FINAL_NORM, Sample
+from embscale.hidden_states import FINAL_NORM
+from embscale.texts import Sample
+from embscale.tokens import TokenisedTexts
 
 DECODERS = sorted(set(FAMILIES) - set(logit_lens.ENCODERS))
 OPTIONS = {"first_position": 0, "vectors": 1000, "chunk": 7, "groups": 5, "seed": 0}
 
 
 def captured(folder, texts=6, length=10):
-    """Hidden states of random tokens."""
+    """Hidden states of random tokens, in memory."""
     tokens = np.random.default_rng(0).integers(1, 90, size=(texts, length))
-    sample = Sample(tuple(f"t{i}" for i in range(texts)), tokens, 0)
+    ids = TokenisedTexts(tokens.astype(np.int32).reshape(-1), np.arange(texts + 1) * length)
+    sample = Sample(tuple(f"t{i}" for i in range(texts)), ids, 0)
     model = hidden_states.load_model(folder)
-    return tokens, hidden_states.capture(model, sample, first_position=0, batch=4)
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "states.safetensors"
+        hidden_states.extract(model, sample, path, first_position=0, batch=4, metadata={})
+        states = hidden_states.load(path)
+        arrays = {layer: np.array(array) for layer, array in states.arrays.items()}
+        described = {part: np.array(getattr(states, part)) for part in ("text", "position", "token")}
+    return tokens, dataclasses.replace(states, arrays=arrays, **described)
 
 
 @pytest.mark.parametrize("model_type", DECODERS)
