@@ -1,4 +1,4 @@
-"""What is read from classifiers, against weights and data made for it; the commands."""
+"""What is read from classifiers, against weights and data made for it."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -10,8 +10,7 @@ from layer_states import SETTINGS, everything, made, noise
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
-from embscale import ablations, hidden_states
-from embscale.cli import execute
+from embscale import ablations
 from embscale.layer_classifiers import Linear
 
 SEEDS = (0, 1, 2)
@@ -186,97 +185,3 @@ def test_positions_are_told_apart():
     assert buckets["n"].sum() == sum(len(fit.true) for fit in found.fits)
     (whole,) = (r for r in ablations.first_position(found, ablations.WITH_FIRST) if r["seed"] == "all")
     assert whole["value"] == pytest.approx((buckets["value"] * buckets["n"]).sum() / buckets["n"].sum())
-
-
-SHARED = (
-    "--seeds 1 2 --test-fraction 0.25 --inverse-regularisation 1 --memory-gb 1 --chunk 100 --resamples 20 "
-    "--bootstrap-seed 0 --first-position 1 --suite tiny --model tiny-1 --step main"
-)
-COMMANDS = {
-    "probe": "{a} --texts docs --classifiers logistic_regression sgd norm_only --splits text vector --inputs raw "
-    "mean_removed --controls gaussian --epochs 2 --tree-depth 3 --output {folder}/rows.csv "
-    "--confusion {folder}/confusion.csv --curves {folder}/curves.csv",
-    "grid": "{a} --texts docs --classifiers logistic_regression sgd --split text --windows 4 8 --counts 10 20 "
-    "--epochs 2 --output {folder}/rows.csv",
-    "ablate": "{a} --texts docs --split text --random-masks 2 --output {folder}/rows.csv",
-    "transfer": "--states docs={a} --states code={b} --output {folder}/rows.csv",
-}
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("states")
-    for i, name in enumerate("ab"):
-        states = made(noise(3, 320, 4, seed=i) + np.arange(3)[:, None, None], texts=40, ids=name)
-        hidden_states.save(folder / f"{name}.safetensors", states)
-    return {name: folder / f"{name}.safetensors" for name in "ab"}
-
-
-def command(name, files, folder, *further):
-    folder.mkdir(exist_ok=True)
-    arguments = COMMANDS[name].format(folder=folder, **files).split()
-    return execute(name, [*arguments, *SHARED.split(), *further])
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_commands_write_the_same_tidy_rows_twice(name, files, tmp_path):
-    for run in "ab":
-        assert command(name, files, tmp_path / run) == 0
-    written = sorted(path.name for path in (tmp_path / "a").glob("*.csv"))
-    for file in written:
-        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
-    rows = pd.read_csv(tmp_path / "a" / "rows.csv", dtype={"seed": str})
-    assert (rows["model"] == "tiny-1").all() and rows["step"].isna().all() and (rows["width"] == 4).all()
-    assert set(rows["seed"]) == {"1", "2", "all"}
-    if name != "ablate":
-        assert rows[rows["metric"] == "accuracy"]["value"].between(0, 1).all()
-        bounded = rows.dropna(subset=["ci_low"])
-        assert (bounded["ci_low"] <= bounded["value"] + 1e-9).all()
-        assert (bounded["value"] <= bounded["ci_high"] + 1e-9).all()
-        # Where so few vectors are tested that a resample may hold none of a layer, its recall has no interval.
-        assert set(rows[rows["ci_low"].isna()]["metric"]) <= {"recall"}
-    if name == "probe":
-        assert set(rows["texts_count"]) == {40} and set(rows["tokens"]) == {8}
-        assert (of(rows, control="gaussian")["expected"] == "high").all()
-        assert len(of(rows, metric="mean_shift_share")) == 3
-        curves = pd.read_csv(tmp_path / "a" / "curves.csv")
-        assert curves.groupby(["input", "seed"])["epoch"].apply(list).tolist() == [[1, 2]] * 2
-        confusion = pd.read_csv(tmp_path / "a" / "confusion.csv")
-        tested = of(rows, metric="accuracy", seed="1")["n"].sum()
-        assert of(confusion, seed=1)["count"].sum() == tested
-    if name == "grid":
-        cells = of(rows, metric="accuracy", seed="all")
-        assert len(cells) == 2 * 2 * 2 * 2 and set(cells["tokens"]) == {4, 8} and set(cells["texts_count"]) == {10, 20}
-    if name == "transfer":
-        assert set(zip(rows["trained_on"], rows["texts"], strict=True)) == {
-            (trained, tested) for trained in ("docs", "code", "mixed") for tested in ("docs", "code")
-        }
-    if name == "ablate":
-        assert set(rows["experiment"]) == {
-            "contribution", "sign", "cumulative", "stability", "mask", "prefix", "position"
-        }  # fmt: skip
-        with_first = of(rows, choice="with_first", seed="all")
-        assert with_first["n"].item() == of(rows, choice="without_first", seed="all")["n"].item() * 8 / 7
-
-
-def test_states_without_first_positions_say_so(files, tmp_path, capsys):
-    states = hidden_states.load(files["a"])
-    late = replace(states, position=states.position + 1)
-    hidden_states.save(tmp_path / "late.safetensors", late)
-    assert command("ablate", {"a": tmp_path / "late.safetensors"}, tmp_path / "out") == 0
-    assert "tiny-1: the states have no vector before position 1" in capsys.readouterr().err
-    rows = pd.read_csv(tmp_path / "out" / "rows.csv", dtype={"seed": str})
-    row = of(rows, choice="with_first").iloc[0]
-    assert row["n"] == 0 and np.isnan(row["value"])
-
-
-def test_bad_arguments_are_told(files, tmp_path, capsys):
-    assert command("probe", files, tmp_path / "a", "--classifiers", "svm") == 1
-    assert "--classifiers: no 'svm'; known are logistic_regression, sgd" in capsys.readouterr().err
-    assert command("grid", files, tmp_path / "a", "--counts", "99") == 1
-    assert "99 texts are wanted, but the states are of 40" in capsys.readouterr().err
-    assert command("transfer", {"a": files["a"], "b": ""}, tmp_path / "a") == 1
-    assert "--states code=: expected NAME=FILE" in capsys.readouterr().err
-    arguments = ["--states", f"a={files['a']}", "--output", str(tmp_path / "x.csv"), *SHARED.split()]
-    assert execute("transfer", arguments) == 1
-    assert "--states: give two or more" in capsys.readouterr().err

@@ -36,7 +36,7 @@ def draw(rows: pd.DataFrame) -> Figure:
         dimensions = some.pivot_table(index="layer", columns="k", values="dimension", sort=False).loc[layers]
         image = axes.imshow(table, cmap=shades, vmin=-limit, vmax=limit, aspect="auto")
         for (row, column), dimension in np.ndenumerate(dimensions.to_numpy()):
-            pale = abs(table.iloc[row, column]) < 0.55 * limit
+            pale = abs(table.iloc[row, column]) < 0.75 * limit
             axes.text(column, row, f"{dimension:.0f}", ha="center", va="center", color=theme.INK if pale else "white")
         axes.set_yticks(range(len(layers)), [layer.replace("embedding", "table") for layer in layers])
         axes.set_xticks(range(table.shape[1]), [f"{k:.0f}" for k in table.columns])

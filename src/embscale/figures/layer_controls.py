@@ -14,11 +14,7 @@ COLUMNS = (
     "value", "ci_low", "ci_high",
 )  # fmt: skip
 
-CONTROLS = {
-    "gaussian": "layer's mean, variance",
-    "study_random": "the study's random",
-    "scalar_norm": "layer's lengths",
-}
+CONTROLS = {"gaussian": "Gaussian", "study_random": "study's random", "scalar_norm": "random directions"}
 REAL = "hidden states"
 LENGTH = "length alone"
 
@@ -43,13 +39,13 @@ def draw(rows: pd.DataFrame) -> Figure:
     axes = figure.subplots()
     chance_line(axes, rows, names)
     lines(axes, labelled, theme.category_colours(list(labelled)), names)
-    axes.set_title("linear classifier of (predicted outcome)")
+    axes.set_title("hidden states and random vectors (predicted outcome)")
     return figure
 
 
 def _expected(rows: pd.DataFrame) -> str:
     expected = rows["expected"].dropna().astype(str)
-    return f"\n({expected.iloc[0]})" if len(expected) and expected.iloc[0] else ""
+    return f" ({expected.iloc[0]})" if len(expected) and expected.iloc[0] else ""
 
 
 def describe(rows: pd.DataFrame) -> str:
@@ -57,7 +53,7 @@ def describe(rows: pd.DataFrame) -> str:
     parts = []
     losses = _series(rows, "log_loss")
     for name, some in _series(rows, "accuracy").items():
-        expected = _expected(some).strip("\n()")
+        expected = _expected(some).strip(" ()")
         told = f", predicted {expected}" if expected else ""
         parts.append(
             f"{name} {some['value'].mean() * PERCENT:.1f} % (log loss {losses[name]['value'].mean():.2f}{told})"

@@ -16,6 +16,7 @@ COLUMNS = (
 
 DESIGNS = {"as_published": "all vectors of the window", "matched": "as many as in the shortest"}
 MODELS = 4  # as many as the study has
+APART = 0.08  # of the windows' points, in doublings of the texts, so that their intervals do not hide each other
 
 
 def _shown(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -37,13 +38,12 @@ def draw(rows: pd.DataFrame) -> Figure:
     for row, model in zip(panels, models, strict=True):
         for axes, (design, title) in zip(row, DESIGNS.items(), strict=True):
             some = rows[(rows["model"] == model) & (rows["design"] == design)]
-            for window in windows:
+            for number, window in enumerate(windows):
                 line = some[some["tokens"] == window].sort_values("texts_count")
                 value, low, high = (line[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
-                axes.errorbar(
-                    line["texts_count"], value, (value - low, high - value), color=colours[window], marker="o",
-                    markersize=5, label=f"{window}",
-                )  # fmt: skip
+                shift = 2 ** (APART * (number - (len(windows) - 1) / 2))
+                x, errors = line["texts_count"] * shift, (value - low, high - value)
+                axes.errorbar(x, value, errors, color=colours[window], marker="o", markersize=5, label=f"{window}")
             theme.log2_ticks(axes, rows["texts_count"].tolist())
             if axes in panels[0]:
                 axes.set_title(title)

@@ -17,7 +17,7 @@ COLUMNS = (
 PANELS = {
     "set to zero (the study's way)": ("zero", False),
     "set to their mean": ("mean", False),
-    "fitted again without them": (None, True),
+    "fitted again without them (another scale)": (None, True),
 }
 CHOICES = {"frequent": "frequent in the top 8", "outlier": "largest variance", "random": "random"}
 
