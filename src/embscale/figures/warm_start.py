@@ -94,8 +94,8 @@ def describe(rows: pd.DataFrame) -> str:
                 text += f" ({gap.low:+.3f} to {gap.high:+.3f})"
         parts.append(text)
     return (
-        "Three panels. Left, held-out loss against training step by the start of the input table, and its difference to "
-        f"a random start with the same seed; right, {metric_label(scores)} of the table after step "
-        f"{final['step'].iloc[0]:.0f}. Means over {final['seed'].nunique()} seeds, differences with their 95 % interval "
-        f"over seeds. {'; '.join(parts)}."
+        "Three panels. Left, held-out loss against training step by the start of the input table, and its difference "
+        f"to a random start with the same seed; right, {metric_label(scores)} of the table after step "
+        f"{final['step'].iloc[0]:.0f}. Means over {final['seed'].nunique()} seeds, differences with their 95 % "
+        f"interval over seeds. {'; '.join(parts)}."
     )
