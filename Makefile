@@ -8,13 +8,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PAGE := report/_site/index.html
+EXPLORER := report/_site/explorer.html
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 # Exact versions of everything are listed, so nothing is left to resolve.  Compiling every module would take longer than
 # all the rest; Python compiles those that are used when they are first imported, which the next line lets it do.
 INSTALL := $(PIP) --no-deps --no-compile --no-build-isolation
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help report test lint check-page lock
+.PHONY: help report test lint check-page pdf lock
 
 help: ## list the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -27,7 +28,7 @@ report: $(VENV)/runtime ## compute the study and render its report
 	@echo "report: $(CURDIR)/$(PAGE)"
 
 test: $(VENV)/test lint ## linters, type checker, tests
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses auto --dist loadfile
 
 lint: $(VENV)/test
 	@$(BIN)/ruff check
@@ -35,8 +36,12 @@ lint: $(VENV)/test
 	@$(BIN)/snakefmt --check Snakefile workflow/rules
 	@$(BIN)/mypy
 
-check-page: $(VENV)/runtime ## open the page in headless Chromium: errors, requests, phone width
-	@$(BIN)/python tests/browser/check_page.py $(PAGE) --screenshots report/_site/screenshots
+check-page: $(VENV)/test ## open the finished pages in headless Chromium, and take pictures of them
+	@$(BIN)/pytest tests/browser --page $(PAGE) --explorer $(EXPLORER)
+	@cd tests && ../$(BIN)/python -m browser.screenshots ../$(PAGE) ../$(EXPLORER) '../$(EXPLORER)#view=layers' --output ../report/_site/pictures
+
+pdf: $(VENV)/test ## print the page to report/_site/index.pdf
+	@cd tests && ../$(BIN)/python -m browser.screenshots ../$(PAGE) --pdf ../report/_site/index.pdf
 
 # The stamps are written last, so an interrupted set-up does not count.
 $(VENV)/runtime: requirements.lock

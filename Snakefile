@@ -61,6 +61,8 @@ include: "workflow/rules/corpus.smk"
 include: "workflow/rules/ladder.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/layers.smk"
+include: "workflow/rules/static.smk"
+include: "workflow/rules/primer.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -68,6 +70,7 @@ rule all:
     default_target: True
     input:
         "<site>/index.html",
+        "<site>/explorer.html",
 
 
 # The chapters as targets, for dvc.yaml.
@@ -86,9 +89,30 @@ rule chapter_ladder:
 rule chapter_scores:
     input:
         rules.gather.output,
+        expand(rules.table_metrics.output, model=CHECKPOINTS),
 
 
 rule chapter_layers:
     input:
         expand(rules.probe.output, model=LAYER_MODELS),
+        expand(rules.grid.output, model=SETTINGS["base"]),
+        expand(rules.ablate.output, model=SETTINGS["base"]),
+        expand(rules.transfer.output, model=SETTINGS["base"]),
         expand(rules.geometry.output, model=LAYER_MODELS),
+        expand(rules.reductions.output, model=SETTINGS["pictured"]),
+        expand(rules.logit_lens.output, model=LAYER_MODELS),
+        rules.layer_claims.output,
+
+
+rule chapter_words:
+    input:
+        expand(rules.static.output, static=STATIC),
+        expand(rules.words.output, model=CHECKPOINTS),
+
+
+rule chapter_primer:
+    input:
+        expand(rules.primer_of_table.output, of_table=PRIMER_OF_TABLE),
+        expand(rules.primer_alone.output, alone=PRIMER_ALONE),
+        rules.sizes.output,
+        expand(rules.positions.output, model=LAYER_MODELS),

@@ -1,23 +1,25 @@
-"""Score tables of several widths by our route and by others: seconds, ratios, and memory for the largest table.
+"""Score tables of several widths by our route and by others: seconds and ratios.
 
-    python benchmarks/scoring.py [--beir FOLDER --tokenizer FOLDER] [--dims DIMS ...] [--skip-memory]
+    python benchmarks/scoring.py [--beir FOLDER --tokenizer FOLDER] [--dims DIMS ...]
 
 Without a folder the corpus is synthetic, of SciFact's size.  All routes run in this one process and end in MTEB's
-metrics, but for `embedding_bag`, which is pooling alone.
+metrics.
 
 study     the first study's: each text encoded by itself, bfloat16 rows, mean pooling in batches of 16, MTEB's search
 static    sentence-transformers' StaticEmbedding, MTEB's search
-cold      ours, from texts
+cold      ours, from texts; in brackets what of it is tokenising
 ours      ours for one further table, once the texts are tokenised
 
-The last column is the largest difference of any query's metric between ours and the study's route.
+A second table is of pooling alone, from the same token ids: ours, torch's `embedding_bag` on float32, the module of
+sentence-transformers' StaticEmbedding, and model2vec's StaticModel.
+
+The last column of both is the largest difference: of any query's metric between ours and the study's route, and of any
+value of a text's vector between ours and the others, in units of the largest value.
 """
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
+import os
 import tempfile
 import time
 import warnings
@@ -30,11 +32,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import InputModule
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from embscale import beir, random_tables, tables, tokens
-from embscale.retrieval import FolderTask, Scorer, StoredTable
+from embscale import beir, random_tables, tokens
+from embscale.retrieval import FolderTask, PooledTexts, Scorer
 
 METRICS = ["ndcg_at_10", "map_at_100", "recall_at_100"]
-LARGEST = (250_880, 14_336)
 MAX_LENGTH = 2048
 ROUNDS, SLOW_ROUNDS = 7, 2
 
@@ -45,7 +46,7 @@ class EachByItself(InputModule):
     def __init__(self, tokenizer, table):
         super().__init__()
         self.tokenizer = tokenizer
-        self.table = torch.nn.Embedding.from_pretrained(torch.from_numpy(table).bfloat16())
+        self.table = torch.nn.Embedding.from_pretrained(torch.as_tensor(table).bfloat16())
 
     def preprocess(self, inputs, prompt=None, **kwargs):
         ids = [self.tokenizer.encode(text, max_length=MAX_LENGTH, truncation=True) for text in inputs]
@@ -68,7 +69,7 @@ class EachByItself(InputModule):
         raise NotImplementedError("a benchmark is not saved")
 
 
-def synthetic(folder):
+def synthetic(folder, documents=5183):
     """Texts of SciFact's number and length over Zipf-distributed words, and a tokenizer of those words."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -82,7 +83,7 @@ def synthetic(folder):
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
-    documents = {f"d{i}": text(length) for i, length in enumerate(generator.poisson(300, 5183))}
+    documents = {f"d{i}": text(length) for i, length in enumerate(generator.poisson(300, documents))}
     queries = {f"q{i}": text(20) for i in range(300)}
     qrels = {query: {f"d{i}": 1} for i, query in enumerate(queries)}
     return beir.RetrievalData("Synthetic", documents, queries, qrels, "0" * 64), folder
@@ -113,21 +114,22 @@ def seconds(function, rounds=ROUNDS):
     return min(times), result
 
 
+def beside(took, name, unit):
+    """Seconds, and how many times as long as another."""
+    return f"{took[name]:.3g} ({took[name] / took[unit]:.3g})"
+
+
 def compare(data, folder, widths):
     from transformers import AutoTokenizer
 
     slow_tokenizer = AutoTokenizer.from_pretrained(folder)
     groups = tokenised(data, folder)
     scorer = Scorer(data, *groups)
-    ids, offsets = torch.from_numpy(groups[0].ids).long(), torch.from_numpy(groups[0].offsets)
-    rows = max(tokens.load_tokenizer(folder).get_vocab_size(), scorer.highest_id + 1)
-    print(f"{len(data.documents)} documents of {len(ids)} tokens, {len(data.queries)} queries")
-    print(f"{torch.get_num_threads()} threads; seconds, in brackets: how many times as long as ours\n")
-    print("| dims | ours | cold | study | static | pooling: ours | embedding_bag | study / cold | difference |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    rows = rows_of(folder, groups)
+    tokenising, _ = seconds(lambda: tokenised(data, folder), SLOW_ROUNDS)
+    print("\n| dims | ours | cold | study | static | study / cold | difference |\n|---|---|---|---|---|---|---|")
     for dims in widths:
         table = random_tables.faithful(rows, dims, 42)
-        weights = torch.from_numpy(table)
 
         def ours(table=table):
             return scorer.per_query(table, METRICS)
@@ -140,55 +142,71 @@ def compare(data, folder, widths):
             return through_mteb(data, model, batch_size=16)
 
         def static(table=table):
-            return through_mteb(
-                data,
-                SentenceTransformer(
-                    modules=[StaticEmbedding(tokens.load_tokenizer(folder), embedding_weights=table)], device="cpu"
-                ),
-            )
-
-        def pooled(weights=weights):
-            return scorer.chunks[0].texts[1].pool(weights)
-
-        def bag(weights=weights):
-            return torch.nn.functional.embedding_bag(ids, weights, offsets, mode="mean", include_last_offset=True)
+            embedding = StaticEmbedding(tokens.load_tokenizer(folder), embedding_weights=table)
+            return through_mteb(data, SentenceTransformer(modules=[embedding], device="cpu"))
 
         ours()  # the first call pays for imports
         took, results = {}, {}
-        for function in (ours, pooled, bag, cold, study, static):
-            rounds = SLOW_ROUNDS if function in (cold, study, static) else ROUNDS
+        for function in (ours, cold, study, static):
+            rounds = ROUNDS if function is ours else SLOW_ROUNDS
             took[function.__name__], results[function.__name__] = seconds(function, rounds)
-        rows_of = results["study"]
-        off = max(
-            abs(row[name] - rows_of[query][name]) for query, row in results["ours"].iterrows() for name in METRICS
-        )
-
-        def cell(name, unit, took=took):
-            return f"{took[name]:.3g} ({took[name] / took[unit]:.3g})"
-
-        cells = [str(dims), f"{took['ours']:.3g}", *(cell(name, "ours") for name in ("cold", "study", "static"))]
-        cells += [f"{took['pooled']:.3g}", cell("bag", "pooled"), f"{took['study'] / took['cold']:.3g}", f"{off:.1e}"]
-        print(f"| {' | '.join(cells)} |", flush=True)
+        theirs = results["study"]
+        off = max(abs(row[name] - theirs[query][name]) for query, row in results["ours"].iterrows() for name in METRICS)
+        cells = [dims, f"{took['ours']:.3g}", f"{beside(took, 'cold', 'ours')} [{tokenising:.3g}]"]
+        cells += [beside(took, name, "ours") for name in ("study", "static")]
+        cells += [f"{took['study'] / took['cold']:.3g}", f"{off:.1e}"]
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
-def memory(dtype):
-    """Score a table of the largest shape, all zeros in a sparse file, and print the peak memory of this process."""
-    with tempfile.TemporaryDirectory() as scratch:
-        data, folder = synthetic(Path(scratch))
-        groups = tokenised(data, folder)
-        # The same tokens spread over all rows.
-        spread = [tokens.TokenisedTexts(group.ids * 4, group.offsets) for group in groups]
-        scorer = Scorer(data, *spread)
-        path = Path(scratch) / "table.safetensors"
-        with path.open("wb") as file:
-            start = tables.header(dtype, LARGEST, {})
-            file.write(start)
-            file.truncate(len(start) + LARGEST[0] * LARGEST[1] * np.dtype(tables.STORED[dtype]).itemsize)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        started = time.perf_counter()
-        scorer.per_query(StoredTable(path), METRICS)
-        took, peak = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"| {dtype} | {len(scorer.rows)} | {took:.1f} | {before / 2**20:.2f} | {peak / 2**20:.2f} |", flush=True)
+def pooling(data, folder, widths):
+    from model2vec import StaticModel
+
+    class GivenTokens(StaticModel):
+        """model2vec's model without its tokenising."""
+
+        def tokenize(self, sentences):
+            return sentences
+
+    groups = tokenised(data, folder)
+    texts, rows = PooledTexts(groups[0]), rows_of(folder, groups)
+    ids, offsets = torch.from_numpy(groups[0].ids).long(), torch.from_numpy(groups[0].offsets)
+    lists = [groups[0][i].tolist() for i in range(len(groups[0]))]
+    tokenizer = tokens.load_tokenizer(folder)
+    print("\n| dims | ours | embedding_bag | StaticEmbedding | model2vec | difference |\n|---|---|---|---|---|---|")
+    for dims in widths:
+        table = random_tables.faithful(rows, dims, 42)
+        weights = torch.from_numpy(table)
+        static = StaticEmbedding(tokenizer, embedding_weights=table).requires_grad_(False)
+        given = GivenTokens(table[: tokenizer.get_vocab_size()], tokenizer)
+        routes = {
+            "ours": lambda weights=weights: texts.pool(weights),
+            "embedding_bag": lambda weights=weights: torch.nn.functional.embedding_bag(
+                ids, weights, offsets, mode="mean", include_last_offset=True
+            ),
+            "StaticEmbedding": lambda static=static: static({"input_ids": ids, "offsets": offsets[:-1]})[
+                "sentence_embedding"
+            ],
+            "model2vec": lambda given=given: torch.from_numpy(given._encode_batch(lists, False)),
+        }
+        took, results = {}, {}
+        for name, function in routes.items():
+            took[name], results[name] = seconds(function, SLOW_ROUNDS if name == "model2vec" else ROUNDS)
+        off = max(float((results["ours"] - vectors).abs().max()) for vectors in results.values())
+        cells = [dims, f"{took['ours']:.3g}", *(beside(took, name, "ours") for name in list(routes)[1:])]
+        print(f"| {' | '.join(map(str, cells))} | {off / float(weights.abs().max()):.1e} |", flush=True)
+
+
+def rows_of(folder, groups):
+    """Rows that a table needs: some tokenizers give ids beyond their own count."""
+    highest = max(int(group.ids.max()) for group in groups)
+    return max(tokens.load_tokenizer(folder).get_vocab_size(), highest + 1)
+
+
+def run(data, folder, widths):
+    print(f"{len(data.documents)} documents, {len(data.queries)} queries, {torch.get_num_threads()} threads, ", end="")
+    print(f"load {os.getloadavg()[0]:.1f}; seconds, in round brackets: how many times as long as ours")
+    compare(data, folder, widths)
+    pooling(data, folder, widths)
 
 
 def main():
@@ -197,24 +215,12 @@ def main():
     parser.add_argument("--beir", type=Path)
     parser.add_argument("--tokenizer", type=Path)
     parser.add_argument("--dims", type=int, nargs="+", default=[128, 1024, 5120])
-    parser.add_argument("--skip-memory", action="store_true")
-    parser.add_argument("--memory", choices=tables.STORED, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.memory:
-        memory(args.memory)
-        return
-    if not args.skip_memory:
-        print(f"A table of {LARGEST[0]} x {LARGEST[1]}\n")
-        print("| dtype | rows in use | seconds | GiB before | peak GiB |\n|---|---|---|---|---|", flush=True)
-        for dtype in tables.STORED:
-            # A process for each, since a peak never falls, and first, since a process begins with its parent's peak.
-            subprocess.run([sys.executable, __file__, "--memory", dtype], check=True)
-        print()
     if args.beir:
-        compare(beir.load(args.beir), args.tokenizer, args.dims)
+        run(beir.load(args.beir), args.tokenizer, args.dims)
         return
     with tempfile.TemporaryDirectory() as scratch:
-        compare(*synthetic(Path(scratch)), args.dims)
+        run(*synthetic(Path(scratch)), args.dims)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ HUB = Hub()
 for name in [name for name in os.environ if name.startswith(("HF_", "HUGGING_FACE", "TRANSFORMERS_"))]:
     del os.environ[name]
 os.environ |= {"HF_ENDPOINT": HUB.endpoint, "HF_HOME": tempfile.mkdtemp(), "DISABLE_SAFETENSORS_CONVERSION": "1"}
-os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 # Sizes that every family knows under some name; unknown names are harmless.
@@ -98,7 +98,7 @@ def checkpoint(tmp_path_factory, tokenizer_folder):
         import torch
         import transformers
 
-        torch.set_num_threads(2)
+        torch.set_num_threads(1)
         torch.manual_seed(0)
         config = transformers.AutoConfig.for_model(model_type, **SIZES | NAMES.get(model_type, {}))
         model = getattr(transformers, HEADS.get(model_type, "AutoModelForCausalLM")).from_config(config)

@@ -97,7 +97,7 @@ def recorded(
     Raises:
         EmbscaleError: an input is missing, or the outputs cannot be written.
     """
-    digests = {path.as_posix(): _checked_sha256(path) for path in inputs}
+    digests = {_noted(path): _checked_sha256(path) for path in inputs}
     with _scratch_folder(outputs[0].parent) as scratch:
         temporary = [scratch / f"{i}-{path.name}" for i, path in enumerate(outputs)]
         try:
@@ -126,6 +126,12 @@ def recorded(
             made.replace(path)
 
 
+def _noted(path: Path) -> str:
+    """An input's name in a note: that of a file of this package does not tell where the package lies."""
+    root = Path(embscale.__file__).parent
+    return (path.relative_to(root.parent) if path.is_relative_to(root) else path).as_posix()
+
+
 def _checked_sha256(path: Path) -> str:
     """Digest of an input, which must be the one that the job that made it has noted.
 
@@ -134,9 +140,13 @@ def _checked_sha256(path: Path) -> str:
     if not path.is_file():
         raise EmbscaleError(f"{path}: no such file; make it first (snakemake --cores all {path})")
     digest = file_sha256(path)
-    # A job's note lies beside its main output, its other outputs there or one folder below.
-    for note in [*path.parent.glob(f"*{NOTE_SUFFIX}"), *path.parent.parent.glob(f"*{NOTE_SUFFIX}")]:
-        noted = read_note(note)["outputs"].get(path.as_posix(), digest)
+    # A job's note lies beside its main output, its other outputs there or one folder below.  Where two name the file,
+    # one is of an earlier version of the workflow, whose other outputs are still there: the newer holds.
+    notes = [*path.parent.glob(f"*{NOTE_SUFFIX}"), *path.parent.parent.glob(f"*{NOTE_SUFFIX}")]
+    naming = [note for note in notes if path.as_posix() in read_note(note)["outputs"]]
+    if naming:
+        note = max(naming, key=lambda note: note.stat().st_mtime_ns)
+        noted = read_note(note)["outputs"][path.as_posix()]
         if noted != digest:
             raise EmbscaleError(
                 f"{path}: its SHA-256 is {digest[:12]}, but {note.name} says {noted[:12]}: it was changed or damaged "

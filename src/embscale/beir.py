@@ -53,9 +53,11 @@ def files(folder: Path, split: str) -> list[Path]:
 def load(folder: Path, split: str = "test") -> RetrievalData:
     """Read and check one split.
 
+    A query without a relevant document is left out, since no metric is defined for it.
+
     Raises:
-        EmbscaleError: a file is missing or broken, an id occurs twice, or a judgement names an
-            unknown id; the message names file and line.
+        EmbscaleError: a file is missing or broken, an id occurs twice, a judgement names an unknown id, or two
+            judgements contradict each other; the message names file and line.
     """
     corpus, queries, qrels = files(folder, split)
     documents = {
@@ -74,7 +76,8 @@ def load(folder: Path, split: str = "test") -> RetrievalData:
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a ``.jsonl`` or ``.jsonl.gz`` file; errors name file and line."""
     try:
-        lines = _uncompressed(path).decode("utf-8").splitlines()
+        # Not `splitlines`: a text may hold other separators, such as U+2028, as they are.
+        lines = _uncompressed(path).decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise EmbscaleError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
     for number, line in enumerate(lines, 1):
@@ -112,6 +115,8 @@ def _unique(path: Path, keys: set[str]) -> Iterator[dict[str, Any]]:
     for number, row in enumerate(read_jsonl(path), 1):
         if not keys <= row.keys():
             raise EmbscaleError(f"{path}:{number}: lacks {', '.join(sorted(keys - row.keys()))}")
+        if not all(isinstance(row[key], str) for key in keys):
+            raise EmbscaleError(f"{path}:{number}: expected words in quotation marks for {', '.join(sorted(keys))}")
         if row["_id"] in seen:
             raise EmbscaleError(f"{path}:{number}: id {row['_id']!r} occurs twice")
         seen.add(row["_id"])
@@ -119,7 +124,7 @@ def _unique(path: Path, keys: set[str]) -> Iterator[dict[str, Any]]:
 
 
 def _read_qrels(path: Path, documents: dict[str, str], queries: dict[str, str]) -> dict[str, dict[str, int]]:
-    """Judgements of the queries that have at least one relevant document."""
+    """Judgements of the queries that have at least one relevant document; one may be written twice."""
     qrels: dict[str, dict[str, int]] = {}
     reader = csv.DictReader(_uncompressed(path).decode("utf-8").splitlines(), delimiter="\t")
     if reader.fieldnames != ["query-id", "corpus-id", "score"]:
@@ -130,7 +135,13 @@ def _read_qrels(path: Path, documents: dict[str, str], queries: dict[str, str]) 
             unknown = f"query {query!r}" if query not in queries else f"document {document!r}"
             raise EmbscaleError(f"{path}:{number}: judges the unknown {unknown}")
         try:
-            qrels.setdefault(query, {})[document] = int(row["score"])
+            score = int(row["score"])
         except (TypeError, ValueError):
             raise EmbscaleError(f"{path}:{number}: score {row['score']!r} is not a whole number") from None
+        known = qrels.setdefault(query, {}).setdefault(document, score)
+        if known != score:
+            raise EmbscaleError(
+                f"{path}:{number}: judges document {document!r} for query {query!r} as {score}, after {known} before; "
+                "keep the one that is right"
+            )
     return {query: judged for query, judged in qrels.items() if any(score > 0 for score in judged.values())}

@@ -51,7 +51,8 @@ CERTAIN = ("same_table",)  # statistics that no resampling changes
 OF_NAMED = ("difference", "below_random", "same_table", "experiment")  # statistics of the models that a claim names
 OF_TOKENIZERS = ("random_rises", "tokenizer_order")  # of random tables alone; the others are of a whole suite
 
-UNITS = {"score": 100, "score per doubling": 100, "tau": 1, "share": 1}  # by what the report multiplies
+# By what the report multiplies; the last two are of the second study's claims.
+UNITS = {"score": 100, "score per doubling": 100, "tau": 1, "share": 1, "factor": 1, "correlation": 1}
 
 
 class NotRun(Exception):
@@ -501,8 +502,12 @@ def experiment(subject: Subject, *, needs: str) -> list[Part]:
     raise NotRun(needs)
 
 
-def load(path: Path) -> list[Claim]:
+def load(path: Path, known: Mapping[str, Callable[..., list[Part]]] = STATISTICS) -> list[Claim]:
     """Read the entries of a ``claims.yaml``.
+
+    Args:
+        path: the file.
+        known: the statistics that entries may name.
 
     Raises:
         EmbscaleError: the file is missing or an entry is not as it should be; it says which.
@@ -510,24 +515,24 @@ def load(path: Path) -> list[Claim]:
     try:
         entries = yaml.safe_load(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise EmbscaleError(f"{path}: no such file; the claims are in workflow/claims.yaml") from None
+        raise EmbscaleError(f"{path}: no such file; the claims are in workflow/") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise EmbscaleError(f"{path}: not YAML ({str(error).splitlines()[0]})") from error
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
         raise EmbscaleError(f"{path}: expected claims by their id, each a group of keys")
-    return [_claim(path, str(name), entry) for name, entry in entries.items()]
+    return [_claim(path, str(name), entry, known) for name, entry in entries.items()]
 
 
-def _claim(path: Path, name: str, entry: dict[str, Any]) -> Claim:
+def _claim(path: Path, name: str, entry: dict[str, Any], known: Mapping[str, Callable[..., list[Part]]]) -> Claim:
     where = f"{path}: {name}"
     needed = {"words", "suite", "statistic", "figure"}
     if missing := needed - set(entry):
         raise EmbscaleError(f"{where}: lacks {', '.join(sorted(missing))}")
     if unknown := set(entry) - needed - {"arguments", "no_ladder"}:
         raise EmbscaleError(f"{where}: unknown key {', '.join(sorted(unknown))}")
-    if entry["statistic"] not in STATISTICS:
-        raise EmbscaleError(f"{where}: no statistic {entry['statistic']!r}; known are {', '.join(STATISTICS)}")
-    function = inspect.signature(STATISTICS[entry["statistic"]])
+    if entry["statistic"] not in known:
+        raise EmbscaleError(f"{where}: no statistic {entry['statistic']!r}; known are {', '.join(known)}")
+    function = inspect.signature(known[entry["statistic"]])
     try:
         function.bind(None, **entry.get("arguments", {}))
     except TypeError as error:
@@ -668,13 +673,13 @@ def ledger(
     rungs = ladder.models_of(LADDER)
     tokenizers = list(ladder.models.loc[rungs, "tokenizer"].unique())
     for claim in claims if rungs else ():
-        places = _places(study.get(claim.suite, []), rungs)
+        places = places_of(study.get(claim.suite, []), rungs)
         subject = Subject(ladder, rungs, places, loose=True, tokenizers=tokenizers, other=others)
         rows.append(_row(claim, LADDER, claim.no_ladder or _parts(claim, subject), ladder, rungs, []))
-    return _corrected(pd.DataFrame(rows, columns=COLUMNS))
+    return corrected(pd.DataFrame(rows, columns=COLUMNS))
 
 
-def _corrected(table: pd.DataFrame) -> pd.DataFrame:
+def corrected(table: pd.DataFrame) -> pd.DataFrame:
     """Correct the p-values for their family, and with them the verdicts.
 
     What is asked of the ladder is another question than the study's, so it is another family.
@@ -686,7 +691,7 @@ def _corrected(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def _places(models: Sequence[str], ladder: Sequence[str]) -> dict[str, str]:
+def places_of(models: Sequence[str], ladder: Sequence[str]) -> dict[str, str]:
     """For each model of a suite the ladder's at the same place in the order of widths: chosen by rank, not by score."""
     scale = (len(ladder) - 1) / max(1, len(models) - 1)
     return {model: ladder[round(rank * scale)] for rank, model in enumerate(models)}
@@ -714,21 +719,40 @@ def _row(
     claim: Claim, suite: str, found: list[Part] | str, scored: Panel, models: Sequence[str], missing: Sequence[str]
 ) -> dict[str, Any]:
     """A row of the ledger, before the correction for the family."""
+    help_ = STATISTICS[claim.statistic].__doc__ or ""
+    row = entry(claim, suite, found, help_=help_, models=models, n=scored.queries)
+    if isinstance(found, str):
+        return row
+    if claim.statistic in CERTAIN:
+        row["p"] = math.nan
+    left_out = [f"without {', '.join(missing)}, which were not scored"] if missing else []
+    return row | {"detail": "; ".join([*filter(None, [row["detail"]]), *left_out])}
+
+
+def entry(
+    claim: Claim, suite: str, found: list[Part] | str, *, help_: str, models: Sequence[str], n: int
+) -> dict[str, Any]:
+    """A row of a ledger, columns `COLUMNS`, before the correction for the family.
+
+    Args:
+        claim: what is claimed.
+        suite: of whose models it is asked.
+        found: its parts, or why there are none.
+        help_: of the statistic; the first line stands where there are no parts.
+        models: that it was asked of.
+        n: what the intervals are over.
+    """
     row: dict[str, Any] = dict.fromkeys(COLUMNS)
     row |= {"claim": claim.id, "suite": suite, "words": claim.words, "figure": claim.figure, "verdict": "not run"}
-    row |= {"statistic": (STATISTICS[claim.statistic].__doc__ or "").partition("\n")[0].rstrip(".")}
-    row |= {"models": " ".join(models), "p": math.nan, "p_holm": math.nan}
+    row |= {"statistic": help_.partition("\n")[0].rstrip("."), "models": " ".join(models)}
+    row |= {"p": math.nan, "p_holm": math.nan}
     if isinstance(found, str):
         return row | {"detail": f"{found.rstrip('.')}."}
     part, result = decide(found)
-    row |= {"unit": part.unit, "expected": part.expected, "statistic": part.words, "n": scored.queries}
+    row |= {"unit": part.unit, "expected": part.expected, "statistic": part.words, "n": n, "p": result.p}
     row |= {"effect": result.value, "ci_low": result.low, "ci_high": result.high}
     row["verdict"] = "reproduced" if all(part.holds for part in found) else "not reproduced"
-    if claim.statistic not in CERTAIN:
-        row["p"] = result.p
-    notes = [f"the weakest of {len(found)} parts"] if len(found) > 1 else []
-    notes += [f"without {', '.join(missing)}, which were not scored"] if missing else []
-    return row | {"detail": "; ".join(notes)}
+    return row | {"detail": f"the weakest of {len(found)} parts" if len(found) > 1 else ""}
 
 
 def _printed(claim: Claim, subject: Subject, ours: list[Part] | str) -> dict[str, Any]:
@@ -866,7 +890,7 @@ def claims_table(rows: pd.DataFrame) -> str:
     lines = [["claim", "the study says", "asked here", "found", "p (Holm)", "verdict"]]
     for row in run.itertuples(index=False):
         scale = UNITS.get(row.unit, 1)
-        what = row.detail if isinstance(row.detail, str) and row.detail else row.statistic
+        what = row.statistic + (f" ({row.detail})" if isinstance(row.detail, str) and row.detail else "")
         said = f"; said to be {row.expected}" if isinstance(row.expected, str) and row.expected else ""
         found = f"{row.effect * scale:.2f} [{row.ci_low * scale:.2f}, {row.ci_high * scale:.2f}]"
         p = "" if pd.isna(row.p_holm) else f"{row.p_holm:.2g}"

@@ -1,8 +1,9 @@
-"""Texts that every installation holds: the docstrings of pinned scientific packages.
+"""Texts that every installation holds: the docstrings of pinned scientific packages, and their code.
 
 Sources are parsed, never imported or executed, so that a harvest depends on nothing but the files.
 A docstring that names other documented objects in its "See Also" section gives a retrieval query, as
-a paper that cites other papers does in SCIDOCS.
+a paper that cites other papers does in SCIDOCS.  Functions without their docstrings are texts of
+another genre.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import hashlib
 import importlib.metadata
 import inspect
 import re
+import textwrap
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from embscale.errors import EmbscaleError
@@ -36,12 +39,12 @@ DOTTED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 @dataclass(frozen=True)
 class Document:
-    """One docstring.
+    """One docstring, or one function without docstrings.
 
     Attributes:
         name: dotted path of the object as defined, such as ``numpy.linalg._linalg.norm``.
         package: the distribution that it comes from.
-        text: the docstring without its "See Also" section.
+        text: the docstring without its "See Also" section, or the source.
         see_also: names in that section, as written.
     """
 
@@ -62,44 +65,73 @@ class Query:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Distinct docstrings in the order of their names, and the queries among them."""
+    """Distinct docstrings in the order of their names, the queries among them, and the distinct functions."""
 
     documents: list[Document]
-    queries: list[Query] = field(default_factory=list)
+    queries: list[Query]
+    functions: list[Document]
 
     def sha256(self) -> str:
-        """Digest of every name, text and judgement: equal only for the same retrieval task."""
-        digest = hashlib.sha256()
-        for document in self.documents:
-            digest.update(f"{document.name}\0{document.text}\0".encode())
+        """Digest of every docstring's name, text and judgements: equal only for the same retrieval task."""
+        digest = _digest(self.documents)
         for query in self.queries:
             digest.update(f"{query.name}\0{query.text}\0{query.relevant}\0".encode())
         return digest.hexdigest()
 
 
-def harvest(packages: Mapping[str, str], *, min_characters: int) -> Corpus:
-    """Collect the distinct public docstrings of installed packages.
+def sha256(documents: Iterable[Document]) -> str:
+    """Digest of every name and text."""
+    return _digest(documents).hexdigest()
+
+
+def _digest(documents: Iterable[Document]) -> hashlib._Hash:
+    digest = hashlib.sha256()
+    for document in documents:
+        digest.update(f"{document.name}\0{document.text}\0".encode())
+    return digest
+
+
+def harvest(packages: Mapping[str, str], *, min_characters: int, code_min_characters: int) -> Corpus:
+    """Collect the distinct public docstrings and the distinct functions of installed packages.
 
     Args:
         packages: distribution name to the exact version that is expected.
         min_characters: shorter docstrings are left out, since a line gives no text to retrieve.
+        code_min_characters: functions that are shorter, without docstrings, are left out.
 
     Raises:
         EmbscaleError: a package is missing, has another version, or a source cannot be read.
     """
     found: dict[str, Document] = {}
+    functions: dict[str, Document] = {}
     for package, version in sorted(packages.items()):
         for path, module in _module_files(package, version):
-            for name, docstring in _docstrings(path, module):
+            docstrings, code = _texts(path, module)
+            for name, docstring in docstrings:
                 text, see_also = split_see_also(docstring)
                 if len(text) >= min_characters:
                     found.setdefault(name, Document(name, package, text, see_also))
+            for name, text in code:
+                if len(text) >= code_min_characters:
+                    functions.setdefault(name, Document(name, package, text))
     distinct, representative = _distinct(found)
     if not distinct:
         raise EmbscaleError(
             f"corpus.packages {sorted(packages)}: no docstring of at least {min_characters} characters found"
         )
-    return Corpus(distinct, _queries(found, distinct, representative))
+    return Corpus(distinct, _queries(found, distinct, representative), _distinct(functions)[0])
+
+
+def choose(documents: Iterable[Document], *, count: int, seed: int) -> list[Document]:
+    """Some documents, those with the lowest hashes of seed and name, in the order of their names.
+
+    Raises:
+        EmbscaleError: there are fewer.
+    """
+    ranked = sorted(documents, key=lambda document: hashlib.sha256(f"{seed}:{document.name}".encode()).digest())
+    if len(ranked) < count:
+        raise EmbscaleError(f"{count} functions are wanted, but {len(ranked)} are long enough; ask for fewer")
+    return sorted(ranked[:count], key=lambda document: document.name)
 
 
 def split_see_also(docstring: str) -> tuple[str, tuple[str, ...]]:
@@ -148,16 +180,19 @@ def _module_files(package: str, version: str) -> Iterator[tuple[Path, str]]:
             yield Path(str(file.locate())), ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _docstrings(path: Path, module: str) -> Iterator[tuple[str, str]]:
-    """Dotted names and cleaned docstrings of the public classes and functions of one source file."""
+def _texts(path: Path, module: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Dotted names and cleaned docstrings of the public classes and functions of a source file; names and code."""
     try:
-        tree = ast.parse(path.read_bytes(), filename=str(path))
+        with tokenize.open(path) as file:
+            lines = file.readlines()
+        tree = ast.parse("".join(lines), filename=str(path))
     except FileNotFoundError:
         raise EmbscaleError(f"{path}: listed by its package but missing; reinstall the package") from None
     except (SyntaxError, ValueError) as error:
         raise EmbscaleError(f"{path}: not readable as Python source ({error}); reinstall the package") from error
-    yield from _definitions(tree, module)
-    yield from _attached(tree, module)
+    nodes = list(ast.walk(tree))
+    docstrings = [*_definitions(tree, module), *_attached(nodes, module)]
+    return docstrings, list(_functions(tree, _without_docstrings(lines, nodes), module))
 
 
 def _definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, str]]:
@@ -174,9 +209,36 @@ def _definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, str]]:
             yield from _definitions(child, prefix)
 
 
-def _attached(tree: ast.AST, module: str) -> Iterator[tuple[str, str]]:
+def _functions(node: ast.AST, lines: list[str], prefix: str) -> Iterator[tuple[str, str]]:
+    """Dotted names and texts of functions and methods, private ones among them.
+
+    What is defined inside a function belongs to its text.
+    """
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{prefix}.{child.name}", textwrap.dedent("".join(lines[child.lineno - 1 : child.end_lineno])).strip()
+        elif isinstance(child, ast.ClassDef):
+            yield from _functions(child, lines, f"{prefix}.{child.name}")
+        elif isinstance(child, ast.If | ast.Try):
+            yield from _functions(child, lines, prefix)
+
+
+def _without_docstrings(lines: list[str], nodes: Iterable[ast.AST]) -> list[str]:
+    """The lines of a source file, those on which a docstring of a function or class stands being empty."""
+    kept = list(lines)
+    for node in nodes:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if ast.get_docstring(node, clean=False):
+            docstring = node.body[0]
+            first, after = docstring.lineno - 1, docstring.end_lineno or docstring.lineno
+            kept[first:after] = [""] * (after - first)
+    return kept
+
+
+def _attached(nodes: Iterable[ast.AST], module: str) -> Iterator[tuple[str, str]]:
     """Docstrings given to compiled functions: add_newdoc([module,] name, text or (method, text))."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ATTACHING_CALLS):
             continue
         try:

@@ -19,6 +19,7 @@ from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 from mteb.types import PromptType
 
 from embscale.errors import EmbscaleError
+from embscale.tables import chosen
 from embscale.tokens import TokenisedTexts, tokenise
 from embscale.variants import Context
 
@@ -140,12 +141,7 @@ class Gathered:
             EmbscaleError: an id is beyond the table.
         """
         check_rows(ids, rows)
-        kept, start = [], 0
-        for block in blocks:
-            low, high = np.searchsorted(ids, [start, start + len(block)])
-            kept.append(block[ids[low:high] - start])
-            start += len(block)
-        self._ids, self._values = ids, np.concatenate(kept)
+        self._ids, self._values = ids, np.concatenate(list(chosen(blocks, ids)))
         self.shape = (rows, self._values.shape[1])
 
     def __getitem__(self, ids: np.ndarray) -> np.ndarray:

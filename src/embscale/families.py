@@ -166,11 +166,15 @@ class Anatomy:
         embedding: the input table, ``embedding.weight`` being ``[rows, dims]`` as stored.
         blocks: the blocks in the order in which they run.
         final_norm: the norm after the last block; None where there is none (BERT, opt-350m).
+        width: length of the vectors that blocks take and give; opt-350m's rows are shorter.
+        changes_rows: whether block 1 receives something else than the stored rows.
     """
 
     embedding: torch.nn.Embedding
     blocks: Sequence[torch.nn.Module]
     final_norm: torch.nn.Module | None
+    width: int
+    changes_rows: bool
 
 
 def family(model_type: str) -> Family:
@@ -193,10 +197,12 @@ def anatomy(model: PreTrainedModel) -> Anatomy:
     Raises:
         EmbscaleError: the model's family is not known.
     """
-    names = family(model.config.model_type)
-    embedding, blocks = operator.attrgetter(names.embedding, names.blocks)(model.base_model)
-    final_norm = operator.attrgetter(names.final_norm)(model.base_model) if names.final_norm else None
-    return Anatomy(embedding, list(blocks), final_norm)
+    facts = family(model.config.model_type)
+    embedding, blocks = operator.attrgetter(facts.embedding, facts.blocks)(model.base_model)
+    final_norm = operator.attrgetter(facts.final_norm)(model.base_model) if facts.final_norm else None
+    width = model.config.get_text_config().hidden_size
+    changes = (facts.root_scale, facts.token_types, facts.positions, facts.norm, embedding.embedding_dim != width)
+    return Anatomy(embedding, list(blocks), final_norm, width, any(changes))
 
 
 def input_table_names(model_type: str) -> tuple[str, ...]:

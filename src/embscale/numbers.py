@@ -79,21 +79,27 @@ def score_numbers(rows: pd.DataFrame) -> Variables:
 
 
 def layer_numbers(probes: pd.DataFrame, texts: str) -> Variables:
-    """Accuracy of the layer classifiers, highest and lowest model; `texts` as in the parameters."""
+    """Accuracy of the layer classifiers, highest and lowest model, on honest and leaky splits; `texts` in words."""
     accuracy = _whole(probes, "accuracy")
     chance = _whole(probes, "chance")
     best, worst = accuracy.loc[accuracy["value"].idxmax()], accuracy.loc[accuracy["value"].idxmin()]
+    fitted = probes[probes["metric"] == "accuracy"]
+    leaky = _whole(probes, "accuracy", split="vector")["value"].mean()
     return {
-        "texts": "held-out texts of the corpus" if texts == "heldout" else f"texts of the data set {texts}",
+        "texts": texts,
+        "texts_count": int(best["texts_count"]),
+        "tokens": int(best["tokens"]),
         "layers": int(best["n_layers"]),
         "chance": f"{chance['value'].mean() * PERCENT:.0f} %",
         "best": interval(best, digits=1),
         "best_model": best["model"],
         "worst": interval(worst, digits=1),
         "worst_model": worst["model"],
+        "mean": f"{accuracy['value'].mean() * PERCENT:.1f} %",
+        "leaky_mean": f"{leaky * PERCENT:.1f} %" if leaky == leaky else NOT_RUN,
         "vectors": f"{int(best['n']):,}",
         "seeds": probes.loc[probes["seed"] != "all", "seed"].nunique(),
-        "not_converged": int((~accuracy["converged"].astype(bool)).sum()),
+        "not_converged": int((~fitted["converged"].astype(bool)).sum()),
     }
 
 
@@ -106,7 +112,7 @@ def score_table(rows: pd.DataFrame) -> str:
     for width, group in final.groupby("width"):
         by_kind = group.set_index("variant")
         random = f"{band['mean'][width] * PERCENT:.2f}" if width in band.index else "not run"
-        lines.append([str(width), *(interval(by_kind.loc[kind]) for kind in kinds), random])
+        lines.append([str(int(width)), *(interval(by_kind.loc[kind]) for kind in kinds), random])
     return markdown_table(lines)
 
 
@@ -185,6 +191,8 @@ def markdown_table(lines: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, rule, *body))
 
 
-def _whole(probes: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Rows of a metric over all layers and seeds."""
-    return probes[(probes["metric"] == metric) & (probes["seed"] == "all") & probes["layer"].isna()]
+def _whole(probes: pd.DataFrame, metric: str, *, split: str = "text") -> pd.DataFrame:
+    """Rows of a metric over all layers and seeds, of logistic regression on the hidden states as they are."""
+    kept = probes[(probes["metric"] == metric) & (probes["seed"] == "all") & probes["layer"].isna()]
+    kept = kept[(kept["classifier"] == "logistic_regression") & (kept["split"] == split) & (kept["input"] == "raw")]
+    return kept[kept["control"].fillna("none") == "none"]

@@ -2,15 +2,17 @@
 
 A text's vector is the mean of its tokens' rows; documents are ranked by cosine (Corey, "Methodology").  All of it in
 float32.  A table is met in blocks of columns: pooling and inner products are sums over columns, so that the first k
-columns are scored on the way to all of them, and a table that does not fit into memory is no special case.
+columns are scored on the way to all of them, columns that are put behind several tables are pooled once for all, and a
+table that does not fit into memory is no special case.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
@@ -26,6 +28,7 @@ from mteb.models.model_meta import ModelMeta
 
 from embscale import tables
 from embscale.beir import RetrievalData
+from embscale.devices import choose_device
 from embscale.errors import EmbscaleError
 from embscale.tokens import TokenisedTexts
 
@@ -37,7 +40,10 @@ MAIN_DEPTH = 10
 DEPTH = 100
 
 # The most that one block of a table, its pooled documents, or the cosines of some documents may take.
-BLOCK_BYTES = 512 * 2**20
+BLOCK_BYTES = 128 * 2**20
+
+# Columns pooled at a time: the rows of a vocabulary, that many columns wide, stay in a processor's cache.
+POOLED_COLUMNS = 128
 
 # The most that is kept of a table that has to be drawn or computed from its first row to its last.
 KEPT_BYTES = 2 * 2**30
@@ -184,18 +190,21 @@ class StoredTable:
                 stored = np.empty((len(rows), stop - start), word)
                 for place, row in zip(stored, rows.tolist(), strict=True):
                     os.preadv(file.fileno(), [place.data], self.file.offset + (row * dims + start) * word.itemsize)
-        values = tables.to_float32(stored, self.file.dtype)
-        return torch.from_numpy(tables.round_to_bfloat16(values) if self.bfloat16 else values)
+        # By torch, which holds nothing but the result beside.
+        raw = torch.from_numpy(stored)
+        values = (raw.view(torch.bfloat16) if self.file.dtype == "BF16" else raw).float()
+        return values.bfloat16().float() if self.bfloat16 and self.file.dtype != "BF16" else values
 
 
 class StreamedTable:
-    """A table that comes in blocks of rows, of which only the rows that texts use are kept.
+    """A table that comes in blocks of rows, those that texts use, and is kept.
 
     Args:
         shape: rows and columns.
         rows: those that any text uses, ascending.
-        blocks: a function from first and last column to these columns from top to bottom.
+        blocks: a function from first and last column to these columns of `rows`, from top to bottom.
         dtype: what holds the values exactly.
+        kept_bytes: the most that is kept.
     """
 
     def __init__(
@@ -204,8 +213,9 @@ class StreamedTable:
         rows: np.ndarray,
         blocks: Callable[[int, int], Iterable[np.ndarray]],
         dtype: torch.dtype = torch.float32,
+        kept_bytes: int = KEPT_BYTES,
     ) -> None:
-        self.shape, self.rows, self.blocks, self.dtype = shape, rows, blocks, dtype
+        self.shape, self.rows, self.blocks, self.dtype, self.kept_bytes = shape, rows, blocks, dtype, kept_bytes
         self.first, self.kept = 0, torch.empty(len(rows), 0, dtype=dtype)
 
     def columns(self, rows: np.ndarray, start: int, stop: int) -> torch.Tensor:
@@ -213,38 +223,17 @@ class StreamedTable:
         if start < self.first or stop > self.first + self.kept.shape[1]:
             self.kept = torch.empty(0)  # before the next ones are made
             # All columns take about as long to make as a few.
-            fits = KEPT_BYTES // (self.dtype.itemsize * max(1, len(self.rows)))
+            fits = self.kept_bytes // (self.dtype.itemsize * max(1, len(self.rows)))
             last = min(self.shape[1], max(stop, start + fits))
             self.first, self.kept = start, torch.empty((len(self.rows), last - start), dtype=self.dtype)
             top = 0
             for block in self.blocks(start, last):
-                low, high = np.searchsorted(self.rows, [top, top + len(block)])
-                self.kept[low:high] = torch.from_numpy(block[self.rows[low:high] - top])
+                self.kept[top : top + len(block)] = torch.from_numpy(block)
                 top += len(block)
         values = self.kept[:, start - self.first : stop - self.first]
-        return values[torch.from_numpy(np.searchsorted(self.rows, rows))].float()
-
-
-class Beside:
-    """The columns of one table, then those that follow in a wider one of the same rows."""
-
-    def __init__(self, left: Table, right: Table) -> None:
-        self.left, self.right = left, right
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.right.shape
-
-    def columns(self, rows: np.ndarray, start: int, stop: int) -> torch.Tensor:
-        """Some rows of some columns."""
-        width = self.left.shape[1]
-        parts = []
-        if start < width:
-            parts.append(self.left.columns(rows, start, min(stop, width)))
-        if stop > width:
-            parts.append(self.right.columns(rows, max(start, width), stop))
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        if len(rows) < len(self.rows):
+            values = values[torch.from_numpy(np.searchsorted(self.rows, rows))]
+        return values.float()
 
 
 class PooledTexts:
@@ -254,8 +243,9 @@ class PooledTexts:
         ids, counts, offsets = texts.counts()
         lengths = np.maximum(np.diff(texts.offsets), 1)
         weights = counts / np.repeat(lengths, np.diff(offsets))
-        self.ids = torch.from_numpy(ids)
-        self.offsets = torch.from_numpy(offsets)
+        word = np.int32 if len(ids) < 2**31 else np.int64  # pooling with the shorter takes less time
+        self.ids = torch.from_numpy(ids.astype(word))
+        self.offsets = torch.from_numpy(offsets.astype(word))
         self.weights = torch.from_numpy(weights.astype(np.float32))
 
     def __len__(self) -> int:
@@ -263,16 +253,16 @@ class PooledTexts:
 
     def renumbered(self, rows: np.ndarray) -> Self:
         """The same texts over a table that has the given rows (ascending) alone."""
-        return self._with(ids=torch.from_numpy(np.searchsorted(rows, self.ids.numpy())))
+        return self._with(ids=torch.from_numpy(np.searchsorted(rows, self.ids.numpy())).to(self.ids.dtype))
 
     def to(self, device: torch.device) -> Self:
         """The same texts on a device."""
         return self._with(**{name: value.to(device) for name, value in vars(self).items()})
 
     def _with(self, **changes: torch.Tensor) -> Self:
-        copy = object.__new__(type(self))
-        vars(copy).update(vars(self) | changes)
-        return copy
+        changed = copy.copy(self)
+        vars(changed).update(changes)
+        return changed
 
     def pool(self, table: torch.Tensor, pooling: Pooling = "mean") -> torch.Tensor:
         """Vectors ``[texts, dims]``: the mean, sum or largest value of each text's rows.
@@ -280,10 +270,17 @@ class PooledTexts:
         The sum has the mean's direction and so its cosines; it is computed as the mean.  A text without tokens gets the
         zero vector, whose cosine with anything is 0.
         """
-        bag = torch.nn.functional.embedding_bag
-        if pooling == "max":
-            return bag(self.ids, table, self.offsets, mode="max", include_last_offset=True)
-        return bag(self.ids, table, self.offsets, mode="sum", per_sample_weights=self.weights, include_last_offset=True)
+        how: dict[str, Any] = {"mode": "max"}
+        if pooling != "max":
+            how = {"mode": "sum", "per_sample_weights": self.weights}
+        pooled = torch.empty(len(self), table.shape[1], device=table.device)
+        for some, place in zip(table.split(POOLED_COLUMNS, 1), pooled.split(POOLED_COLUMNS, 1), strict=True):
+            place.copy_(
+                torch.nn.functional.embedding_bag(
+                    self.ids, some.contiguous(), self.offsets, include_last_offset=True, **how
+                )
+            )
+        return pooled
 
 
 class Products:
@@ -305,10 +302,29 @@ class Products:
         self.queries += torch.linalg.vector_norm(queries, dim=1, keepdim=True).double().square()
         self.documents += torch.linalg.vector_norm(documents, dim=1).double().square()
 
+    def __add__(self, other: Products) -> Products:
+        """Those over the columns of both."""
+        both = copy.copy(self)
+        vars(both).update({name: value + getattr(other, name) for name, value in vars(self).items()})
+        return both
+
     def cosines(self) -> torch.Tensor:
         """Cosines ``[queries, documents]``: 0 for zero vectors, -1 instead of NaN (as BEIR's exact search has it)."""
         lengths = [squares.sqrt().clamp_(min=1e-12).float() for squares in (self.queries, self.documents)]
         return (self.inner / lengths[0]).div_(lengths[1]).nan_to_num_(nan=-1.0)
+
+
+@dataclass
+class Padding:
+    """A wide table whose last columns are put behind those of narrower tables.
+
+    Attributes:
+        table: a pad with it has as many columns.
+        known: of each task, the products over the columns from one on; see `Scorer.nested`.
+    """
+
+    table: Table
+    known: dict[Scorer, tuple[int, Products]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -359,10 +375,11 @@ def best(scores: torch.Tensor, places: torch.Tensor, depth: int) -> tuple[torch.
         Scores and places ``[rows, min(depth, columns)]``, the highest score first.
     """
     depth = min(depth, scores.shape[1])
-    values, columns = scores.topk(depth, dim=1)
-    last = values[:, -1:]
+    values, columns = scores.topk(min(depth + 1, scores.shape[1]), dim=1)
+    beyond = values[:, depth:]
+    values, columns = values[:, :depth].clone(), columns[:, :depth].clone()
     # topk takes any of the documents that share the last place; a sort that keeps their order takes the first.
-    cut = ((scores == last).sum(dim=1) > (values == last).sum(dim=1)).nonzero().squeeze(1)
+    cut = (beyond == values[:, -1:]).any(dim=1).nonzero().squeeze(1)
     for row in cut.tolist():
         ordered, order = scores[row].sort(descending=True, stable=True)
         values[row], columns[row] = ordered[:depth], order[:depth]
@@ -458,31 +475,40 @@ class Scorer:
         ((_, ranking),) = self.nested(table, [table.shape[1]])
         return ranking
 
-    def nested(self, table: Table, widths: Sequence[int]) -> Iterator[tuple[int, Ranking]]:
+    def nested(
+        self, table: Table, widths: Sequence[int], padding: Padding | None = None
+    ) -> Iterator[tuple[int, Ranking]]:
         """Rankings by the first columns of a table, several widths for little more than the cost of the largest.
 
         Args:
             table: the table.
-            widths: ascending numbers of columns, none larger than the table's.
+            widths: ascending numbers of columns, none larger than the table's; with a padding the last is the table's.
+            padding: what to put behind the table for one more ranking.  The products of its columns are kept: of
+                tables that are given one after the other, widest first, each adds only those that the one before had
+                as its own.
+
+        Yields:
+            Each number of columns, and the ranking by them.
 
         Raises:
-            EmbscaleError: the table has fewer rows than the texts need, or a value that is not finite.
+            EmbscaleError: a table has fewer rows than the texts need, or a value that is not finite.
         """
-        if self.highest_id >= table.shape[0]:
+        rows = min(some.shape[0] for some in (table, padding.table if padding else table))
+        if self.highest_id >= rows:
             raise EmbscaleError(
-                f"the texts hold token {self.highest_id}, but the table has {table.shape[0]} rows; "
+                f"the texts hold token {self.highest_id}, but the table has {rows} rows; "
                 "give the tokenizer that belongs to the table"
             )
         if len(self.chunks) == 1:
             # Nothing needs to be kept until all documents were met.
-            for width, cosines in self._cosines(self.chunks[0], table, widths):
+            for width, cosines in self._cosines(self.chunks[0], table, widths, padding):
                 yield width, self.ranked([cosines])
             return
-        found: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {width: [] for width in widths}
+        found: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
         for chunk in self.chunks:
-            for width, cosines in self._cosines(chunk, table, widths):
-                found[width].append(self._best(cosines, chunk.places))
-        for width in widths:
+            for width, cosines in self._cosines(chunk, table, widths, padding):
+                found.setdefault(width, []).append(self._best(cosines, chunk.places))
+        for width in list(found):
             yield width, self._merged(found.pop(width))
 
     def ranked(self, scores: Iterable[torch.Tensor]) -> Ranking:
@@ -511,27 +537,53 @@ class Scorer:
             values, places = best(values.gather(1, order), places, self.depth)
         return Ranking(self.query_ids, self.document_ids, values.numpy(), places.numpy())
 
-    def _cosines(self, chunk: _Chunk, table: Table, widths: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
-        """Cosines of all queries with some documents, by the first columns of a table."""
-        products = Products(len(chunk.texts[0]), len(chunk.texts[1]), self.device)
-        for start, stop in self._blocks(chunk, widths):
+    def _cosines(
+        self, chunk: _Chunk, table: Table, widths: Sequence[int], padding: Padding | None
+    ) -> Iterator[tuple[int, torch.Tensor]]:
+        """Cosines of all queries with some documents, as `nested` asks for them."""
+
+        def cosines(products: Products) -> torch.Tensor:
+            return products.cosines() if chunk.text is None else products.cosines()[:, chunk.text.to(self.device)]
+
+        products = self._no_products(chunk)
+        for width in self._met(chunk, table, [0, *widths], products):
+            yield width, cosines(products)
+        if padding:
+            yield padding.table.shape[1], cosines(products + self._behind(chunk, padding, table.shape[1]))
+
+    def _no_products(self, chunk: _Chunk) -> Products:
+        return Products(chunk.queries, len(chunk.texts) - chunk.queries, self.device)
+
+    def _met(self, chunk: _Chunk, table: Table, edges: Sequence[int], products: Products) -> Iterator[int]:
+        """Take columns of a table into account, from the first edge to the last; gives each edge that is reached."""
+        for start, stop in self._blocks(chunk, edges):
             whole = (start, stop) == (0, table.shape[1]) and self.device.type == "cpu"
             if whole and isinstance(table, ArrayTable):
                 block, texts = table.table, chunk.texts  # no copy of rows that are in memory
             else:
                 block, texts = table.columns(chunk.rows, start, stop).to(self.device), chunk.renumbered(self.device)
-            queries, documents = (group.pool(block, self.pooling) for group in texts)
-            products.add(queries, documents)
+            pooled = texts.pool(block, self.pooling)
+            products.add(pooled[: chunk.queries], pooled[chunk.queries :])
             if not torch.isfinite(products.queries).all() or not torch.isfinite(products.documents).all():
                 _check_finite(block, start, stop)
-            if stop in widths:
-                cosines = products.cosines()
-                yield stop, cosines if chunk.text is None else cosines[:, chunk.text.to(self.device)]
+            if stop in edges:
+                yield stop
 
-    def _blocks(self, chunk: _Chunk, widths: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Runs of columns that fit into a block, each width the end of one."""
-        fits = max(1, self.block_bytes // (4 * max(len(chunk.rows), len(chunk.texts[1]), 1)))
-        for start, stop in pairwise([0, *widths]):
+    def _behind(self, chunk: _Chunk, padding: Padding, first: int) -> Products:
+        """Products over the columns of a padding from the first on."""
+        last = padding.table.shape[1]
+        known = padding.known.pop(self, None)
+        stop, products = known if known and first <= known[0] else (last, self._no_products(chunk))
+        for _ in self._met(chunk, padding.table, [first, stop], products):
+            pass
+        if len(self.chunks) == 1:  # those of several would take more than a block
+            padding.known[self] = first, products
+        return products
+
+    def _blocks(self, chunk: _Chunk, edges: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Runs of columns that fit into a block, each edge the end of one."""
+        fits = max(1, self.block_bytes // (4 * max(len(chunk.rows), len(chunk.texts), 1)))
+        for start, stop in pairwise(edges):
             yield from ((first, min(first + fits, stop)) for first in range(start, stop, fits))
 
 
@@ -551,22 +603,27 @@ class _Chunk:
         queries: all queries.
         places: which documents have these texts, ascending.
         text: which of the texts each of them has.
+
+    Attributes:
+        texts: the queries, then the distinct documents.
     """
 
     def __init__(
         self, documents: TokenisedTexts, queries: TokenisedTexts, places: np.ndarray, text: np.ndarray
     ) -> None:
-        self.texts = PooledTexts(queries), PooledTexts(documents)
+        self.queries = len(queries)
+        joined = np.concatenate([queries.ids, documents.ids])
+        offsets = np.concatenate([queries.offsets, queries.offsets[-1] + documents.offsets[1:]])
+        self.texts = PooledTexts(TokenisedTexts(joined, offsets))
         self.places = torch.from_numpy(places)
         self.text = torch.from_numpy(text) if len(documents) < len(places) else None
-        self.rows = np.union1d(documents.ids, queries.ids).astype(np.int64)
-        self._renumbered: tuple[PooledTexts, PooledTexts] | None = None
+        self.rows = np.unique(joined).astype(np.int64)
+        self._renumbered: PooledTexts | None = None
 
-    def renumbered(self, device: torch.device) -> tuple[PooledTexts, PooledTexts]:
-        """Queries and documents over the used rows alone, where they are pooled."""
+    def renumbered(self, device: torch.device) -> PooledTexts:
+        """The texts over the used rows alone, where they are pooled."""
         if self._renumbered is None:
-            queries, documents = (group.renumbered(self.rows).to(device) for group in self.texts)
-            self._renumbered = queries, documents
+            self._renumbered = self.texts.renumbered(self.rows).to(device)
         return self._renumbered
 
 
@@ -577,14 +634,3 @@ def _check_finite(block: torch.Tensor, start: int, stop: int) -> None:
             f"the table holds values that are not finite numbers in {broken} rows that the texts use "
             f"(columns {start} to {stop}); make it again with embscale extract"
         )
-
-
-def choose_device(name: str) -> torch.device:
-    """``cpu``, ``cuda``, or ``auto``: the first GPU if there is one.
-
-    Raises:
-        EmbscaleError: a GPU is asked for and there is none.
-    """
-    if name == "cuda" and not torch.cuda.is_available():
-        raise EmbscaleError("device cuda: torch finds no GPU here; leave --device away or give cpu")
-    return torch.device(name if name != "auto" else "cuda" if torch.cuda.is_available() else "cpu")

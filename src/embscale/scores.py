@@ -49,7 +49,11 @@ def summarise(per_query: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataF
         EmbscaleError: two scores of a task were not made on the same queries, or one occurs twice.
     """
     frames = [_summarise_task(task, group, resamples=resamples, seed=seed) for task, group in per_query.groupby("task")]
-    rows = pd.concat(frames).sort_values(KEYS, kind="stable", ignore_index=True)[COLUMNS]
+    return without_none(pd.concat(frames).sort_values(KEYS, kind="stable", ignore_index=True)[COLUMNS])
+
+
+def without_none(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows in which a key that does not apply is missing, and whole numbers are written as such."""
     numbers = {name: rows[name].astype("Int64") for name in ("step", "variant_dims", "seed", "dim")}
     numbers["strength"] = rows["strength"]
     return rows.assign(**{name: column.mask(column == NONE) for name, column in numbers.items()})

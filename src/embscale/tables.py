@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +81,20 @@ def join(blocks: Iterable[np.ndarray], rows: int) -> np.ndarray:
     return whole
 
 
+def chosen(blocks: Iterable[np.ndarray], rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Some rows (ascending) of a table that comes in blocks from top to bottom."""
+    start = 0
+    for block in blocks:
+        yield block[within(rows, start, start + len(block))]
+        start += len(block)
+
+
+def within(rows: np.ndarray, start: int, stop: int) -> np.ndarray:
+    """Those of some rows (ascending) that are in a block, counted from its first."""
+    low, high = np.searchsorted(rows, [start, stop])
+    return rows[low:high] - start
+
+
 def memory_map(path: Path) -> tuple[np.ndarray, str]:
     """A table ``[rows, dims]`` as it is stored, read only where it is touched, and the format's word for its dtype.
 
@@ -109,11 +123,7 @@ def load(path: Path) -> np.ndarray:
     Raises:
         EmbscaleError: the file is missing, truncated or holds no table, or a value is not finite.
     """
-    stored, dtype = memory_map(path)
-    table = to_float32(np.array(stored), dtype)
-    if not np.isfinite(table).all():
-        raise EmbscaleError(f"{path}: holds values that are not finite numbers, in the shape {table.shape}")
-    return table
+    return Stored.open(path)[:]
 
 
 @dataclass(frozen=True)
@@ -205,10 +215,3 @@ def inspect(path: Path) -> Inspection:
             rows_not_finite += int((~np.isfinite(block)).any(axis=1).sum())
             rows_zero += int((~block.any(axis=1)).sum())
     return Inspection(digest.hexdigest(), rows, rows_not_finite, rows_zero)
-
-
-def sha256(table: np.ndarray) -> str:
-    """Digest of a table's shape and bytes."""
-    digest = hashlib.sha256(f"{table.dtype.str}{table.shape}".encode())
-    digest.update(np.ascontiguousarray(table).data)
-    return digest.hexdigest()

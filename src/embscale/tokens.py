@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 END_OF_TEXT = "<|endoftext|>"
 
+# Texts that are tokenised together: a tokenizer holds some hundred bytes for each of their tokens until all are done.
+TEXTS_AT_ONCE = 512
+
 
 @dataclass(frozen=True)
 class TokenisedTexts:
@@ -60,8 +63,11 @@ def tokenise(texts: Sequence[str], tokenizer: Tokenizer, *, max_length: int, spe
     """Token ids of texts, cut at `max_length` tokens, special ones counted."""
     tokenizer.enable_truncation(max_length)
     tokenizer.no_padding()  # some tokenizers' files switch it on
-    encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=special_tokens)
-    ids = [np.asarray(encoding.ids, dtype=np.int32) for encoding in encodings]
+    ids = []
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        some = list(texts[start : start + TEXTS_AT_ONCE])
+        encodings = tokenizer.encode_batch_fast(some, add_special_tokens=special_tokens)
+        ids += [np.asarray(encoding.ids, dtype=np.int32) for encoding in encodings]
     offsets = np.concatenate([[0], np.cumsum([len(i) for i in ids], dtype=np.int64)])
     return TokenisedTexts(np.concatenate([*ids, np.empty(0, np.int32)]), offsets)
 

@@ -12,18 +12,19 @@ A text's vector is the mean of its tokens' rows.  So to scale rows is to weight 
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import ParamSpec, Protocol, cast
 
 import numpy as np
 from scipy.linalg import blas, eigh
 
 from embscale import random_tables
 from embscale.errors import EmbscaleError
-from embscale.random_tables import Generator
-from embscale.tables import BLOCK_ROWS, join, round_to_bfloat16
+from embscale.random_tables import Generator, RandomTable
+from embscale.tables import BLOCK_ROWS, chosen, join, round_to_bfloat16
 from embscale.tokens import TokenisedTexts
 
 
@@ -36,6 +37,12 @@ class Rows(Protocol):
 
     def __getitem__(self, rows: slice, /) -> np.ndarray:
         """Rows one after the other."""
+
+
+Arguments = ParamSpec("Arguments")
+
+# What variants are made of: a table that is there, or one that is drawn anew each time that it is read.
+Source = Rows | RandomTable
 
 
 @dataclass(frozen=True)
@@ -173,7 +180,7 @@ class Variant:
         parts = [self.kind, self.dims, strength, self.seed, self.generator]
         return ":".join(str(part) for part in parts if part is not None)
 
-    def apply(self, table: Rows, context: Context | None = None) -> np.ndarray:
+    def apply(self, table: Source, context: Context | None = None) -> np.ndarray:
         """The changed table, float32 ``[rows, dims]``.
 
         Args:
@@ -187,8 +194,11 @@ class Variant:
             return table.astype(np.float32, copy=False)
         return join(self.blocks(table, context), table.shape[0])
 
-    def blocks(self, table: Rows, context: Context | None = None) -> Iterator[np.ndarray]:
-        """The same from top to bottom, float32 ``[up to BLOCK_ROWS, dims]`` at a time, not to be written to."""
+    def blocks(self, table: Source, context: Context | None = None) -> Again:
+        """The same from top to bottom, float32 ``[up to BLOCK_ROWS, dims]`` at a time, not to be written to.
+
+        They can be gone through again and again; principal components are found only once.
+        """
         match self:
             case Variant("full"):
                 return read(table)
@@ -219,10 +229,10 @@ class Variant:
             case Variant("idf"):
                 return weighted(table, idf_weights(self._counts(table, context)))
             case Variant("bf16"):
-                return (round_to_bfloat16(block) for block in read(table))
+                return rounded(table)
         raise ValueError(f"{self}: make variants by Variant.parse")
 
-    def _counts(self, table: Rows, context: Context | None) -> Context:
+    def _counts(self, table: Source, context: Context | None) -> Context:
         if context is None:
             raise EmbscaleError(f"variant {self.text!r}: needs the texts of a task, whose tokens it counts")
         if {len(context.frequency), len(context.document_frequency)} != {table.shape[0]}:
@@ -232,8 +242,48 @@ class Variant:
         return context
 
 
-def read(table: Rows) -> Iterator[np.ndarray]:
+class Again:
+    """What a generator function gives, from the beginning each time that it is gone through."""
+
+    def __init__(self, make: Callable[[], Iterator[np.ndarray]]) -> None:
+        self.make = make
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return self.make()
+
+    def some(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+        """Some rows (ascending) of the blocks."""
+        return chosen(self, rows)
+
+
+class Changed(Again):
+    """A table each row of which is changed by itself."""
+
+    def __init__(self, table: Source, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        super().__init__(lambda: map(change, read(table)))
+        self.table, self.change = table, change
+
+    def some(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+        """The same without changing the other rows."""
+        return map(self.change, chosen(read(self.table), rows))
+
+
+def repeatable(function: Callable[Arguments, Iterator[np.ndarray]]) -> Callable[Arguments, Again]:
+    """A function whose blocks can be gone through again and again."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Again:
+        return Again(functools.partial(function, *args, **kwargs))
+
+    return wrapped
+
+
+@repeatable
+def read(table: Source) -> Iterator[np.ndarray]:
     """The table itself, float32."""
+    if isinstance(table, RandomTable):
+        yield from table.blocks()
+        return
     for start in range(0, table.shape[0], BLOCK_ROWS):
         yield np.asarray(table[start : start + BLOCK_ROWS], dtype=np.float32)
 
@@ -241,22 +291,22 @@ def read(table: Rows) -> Iterator[np.ndarray]:
 # Fewer columns
 
 
-def crop(table: Rows, dims: int) -> Iterator[np.ndarray]:
+def crop(table: Source, dims: int) -> Again:
     """The first `dims` columns; all of them if there are no more (Corey, "crop")."""
-    return (block[:, :dims] for block in read(table))
+    return Changed(table, lambda block: block[:, :dims])
 
 
-def crop_random(table: Rows, dims: int, *, seed: int) -> Iterator[np.ndarray]:
+def crop_random(table: Source, dims: int, *, seed: int) -> Again:
     """`dims` columns drawn without repetition, in their order; all of them if there are no more.
 
     What a crop says of "information per dimension" if no place among the columns is special.
     """
     columns = table.shape[1]
-    chosen = np.sort(np.random.default_rng(seed).permutation(columns)[:dims])
-    return (block[:, chosen] for block in read(table))
+    places = np.sort(np.random.default_rng(seed).permutation(columns)[:dims])
+    return Changed(table, lambda block: block[:, places])
 
 
-def crop_projection(table: Rows, dims: int, *, seed: int) -> Iterator[np.ndarray]:
+def crop_projection(table: Source, dims: int, *, seed: int) -> Again:
     """Projections on `dims` random directions; the table itself if it has no more columns.
 
     The directions have independent normal components of variance ``1 / dims``, so that squared lengths and distances
@@ -268,10 +318,10 @@ def crop_projection(table: Rows, dims: int, *, seed: int) -> Iterator[np.ndarray
         return read(table)
     directions = np.random.default_rng(seed).standard_normal((columns, dims), dtype=np.float32)
     directions /= np.float32(np.sqrt(dims))
-    return (block @ directions for block in read(table))
+    return Changed(table, lambda block: block @ directions)
 
 
-def crop_pca(table: Rows, dims: int) -> Iterator[np.ndarray]:
+def crop_pca(table: Source, dims: int) -> Again:
     """The centred rows in the coordinates of the first `dims` principal components, the largest first.
 
     Of all projections of the centred table on as many dimensions, the one that loses least (Pearson 1901).  With as
@@ -279,14 +329,13 @@ def crop_pca(table: Rows, dims: int) -> Iterator[np.ndarray]:
     """
     centre = mean(table)
     _, directions = components(table, centre, dims)
-    for block in read(table):
-        yield ((block - centre) @ directions)[:, ::-1].astype(np.float32)
+    return Changed(table, lambda block: ((block - centre) @ directions)[:, ::-1].astype(np.float32))
 
 
 # More columns
 
 
-def pad(table: Rows, dims: int, *, seed: int, matched: bool) -> Iterator[np.ndarray]:
+def pad(table: Source, dims: int, *, seed: int, matched: bool) -> Again:
     """Random columns appended up to `dims` in all; the table itself if it has as many (Corey, "pad").
 
     Args:
@@ -304,7 +353,7 @@ def pad(table: Rows, dims: int, *, seed: int, matched: bool) -> Iterator[np.ndar
     return _beside(read(table), _noise(rows, dims - trained, seed, scale))
 
 
-def pad_faithful(table: Rows, dims: int, *, seed: int, generator: Generator) -> Iterator[np.ndarray]:
+def pad_faithful(table: Source, dims: int, *, seed: int, generator: Generator) -> Again:
     """Columns appended as the first study's code does it; the table itself if it has as many.
 
     The study fills a bfloat16 table of `dims` columns (`random_tables.faithful`), so that each `dims` is another draw,
@@ -314,10 +363,11 @@ def pad_faithful(table: Rows, dims: int, *, seed: int, generator: Generator) -> 
     rows, trained = table.shape
     if dims <= trained:
         return read(table)
-    return _beside(read(table), random_tables.blocks(rows, dims, seed, generator, dims, first=trained))
+    drawn = Again(lambda: random_tables.blocks(rows, dims, seed, generator, dims, first=trained))
+    return _beside(read(table), drawn)
 
 
-def pad_ratio(table: Rows, ratio: float, *, seed: int) -> Iterator[np.ndarray]:
+def pad_ratio(table: Source, ratio: float, *, seed: int) -> Again:
     """As many random columns appended as there are, their root mean square `ratio` times that of the table.
 
     The product of two texts is then the sum of that of the table and, for the random columns, one that measures token
@@ -327,10 +377,11 @@ def pad_ratio(table: Rows, ratio: float, *, seed: int) -> Iterator[np.ndarray]:
     """
     rows, columns = table.shape
     if ratio == np.inf:
-        return _beside((np.zeros_like(block) for block in read(table)), random_tables.blocks(rows, columns, seed))
+        return _beside(Changed(table, np.zeros_like), Again(lambda: random_tables.blocks(rows, columns, seed)))
     return _beside(read(table), _noise(rows, columns, seed, ratio * root_mean_square(table)))
 
 
+@repeatable
 def _noise(rows: int, columns: int, seed: int, scale: float) -> Iterator[np.ndarray]:
     """Independent normal values of this standard deviation."""
     generator = np.random.default_rng(seed)
@@ -340,28 +391,31 @@ def _noise(rows: int, columns: int, seed: int, scale: float) -> Iterator[np.ndar
         yield block
 
 
-def _beside(left: Iterator[np.ndarray], right: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+@repeatable
+def _beside(left: Iterable[np.ndarray], right: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     return (np.concatenate(pair, axis=1) for pair in zip(left, right, strict=True))
 
 
 # The same columns, another geometry
 
 
-def unit(table: Rows) -> Iterator[np.ndarray]:
+def unit(table: Source) -> Again:
     """Rows of length 1, so that each token weighs the same in a text whatever its length; rows of zeros stay."""
-    for block in read(table):
+
+    def scaled(block: np.ndarray) -> np.ndarray:
         lengths = np.linalg.norm(block.astype(np.float64), axis=1, keepdims=True)
-        yield (block / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+        return (block / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+    return Changed(table, scaled)
 
 
-def centred(table: Rows) -> Iterator[np.ndarray]:
+def centred(table: Source) -> Again:
     """Rows less their mean, which all rows have in common (Mu and Viswanath 2018, section 2)."""
     centre = mean(table)
-    for block in read(table):
-        yield (block - centre).astype(np.float32)
+    return Changed(table, lambda block: (block - centre).astype(np.float32))
 
 
-def all_but_top(table: Rows, removed: int) -> Iterator[np.ndarray]:
+def all_but_top(table: Source, removed: int) -> Again:
     """Centred rows less their first `removed` principal components (Mu and Viswanath 2018, algorithm 1).
 
     The paper proposes about one component for each hundred columns.  It subtracts the components of the rows as they
@@ -375,16 +429,18 @@ def all_but_top(table: Rows, removed: int) -> Iterator[np.ndarray]:
     if removed >= columns:
         raise EmbscaleError(f"variant 'all_but_top:{removed}': the table has {columns} columns, so nothing is left")
     if removed == 0:
-        yield from centred(table)
-        return
+        return centred(table)
     centre = mean(table)
     _, directions = components(table, centre, removed)
-    for block in read(table):
+
+    def without(block: np.ndarray) -> np.ndarray:
         rows = block - centre
-        yield (rows - (rows @ directions) @ directions.T).astype(np.float32)
+        return (rows - (rows @ directions) @ directions.T).astype(np.float32)
+
+    return Changed(table, without)
 
 
-def whitened(table: Rows) -> Iterator[np.ndarray]:
+def whitened(table: Source) -> Again:
     """Centred rows in the coordinates of the principal components, each divided by its deviation (Su et al. 2021).
 
     The covariance of the result, divided by rows, is the identity.  Directions without variance are left out: those
@@ -401,14 +457,19 @@ def whitened(table: Rows) -> Iterator[np.ndarray]:
     first = int(np.argmax(variances > largest * max(precision, np.finfo(np.float32).eps ** 2)))  # they ascend
     directions = directions[:, first:]
     directions /= np.sqrt(variances[first:])
-    for block in read(table):
-        yield ((block - centre) @ directions)[:, ::-1].astype(np.float32)
+    return Changed(table, lambda block: ((block - centre) @ directions)[:, ::-1].astype(np.float32))
+
+
+def rounded(table: Source) -> Again:
+    """Values rounded to bfloat16."""
+    return Changed(table, round_to_bfloat16)
 
 
 # Weights of tokens
 
 
-def weighted(table: Rows, weights: np.ndarray) -> Iterator[np.ndarray]:
+@repeatable
+def weighted(table: Source, weights: np.ndarray) -> Iterator[np.ndarray]:
     """Each row times its token's weight ``[rows]``: the text's vector becomes the weighted mean of its tokens."""
     for start, block in zip(range(0, table.shape[0], BLOCK_ROWS), read(table), strict=True):
         yield (block * weights[start : start + BLOCK_ROWS, None]).astype(np.float32)
@@ -442,13 +503,13 @@ def sif_weights(context: Context, a: float) -> np.ndarray:
 # Moments
 
 
-def root_mean_square(table: Rows) -> float:
+def root_mean_square(table: Source) -> float:
     """Root mean square of all values."""
     total = sum(float(np.square(block, dtype=np.float64).sum()) for block in read(table))
     return float(np.sqrt(total / (table.shape[0] * table.shape[1])))
 
 
-def mean(table: Rows) -> np.ndarray:
+def mean(table: Source) -> np.ndarray:
     """Mean of the rows, float64 ``[dims]``."""
     total = np.zeros(table.shape[1])
     for block in read(table):
@@ -456,7 +517,7 @@ def mean(table: Rows) -> np.ndarray:
     return total / table.shape[0]
 
 
-def components(table: Rows, centre: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def components(table: Source, centre: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The `count` principal components of largest variance, the largest last.
 
     They come from the covariance and not from a decomposition of the table, which is far taller than wide: a block of

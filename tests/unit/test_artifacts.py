@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import embscale.cli
-from embscale import artifacts
+from embscale import artifacts, published
 from embscale.__main__ import commands, main
 from embscale.errors import EmbscaleError
 
@@ -26,6 +26,13 @@ def test_the_note_tells_params_inputs_outputs_and_sources(tmp_path):
     assert note["inputs"] == {first.as_posix(): artifacts.file_sha256(first)}
     assert note["outputs"] == {second.as_posix(): artifacts.file_sha256(second)}
     assert note["sources"]["embscale/artifacts.py"] == artifacts.file_sha256(artifacts.Path(artifacts.__file__))
+
+
+def test_the_note_does_not_tell_where_the_package_lies(tmp_path):
+    make(tmp_path / "a.txt", inputs=[published.FILE])
+    assert list(json.loads(artifacts.note_path(tmp_path / "a.txt").read_text())["inputs"]) == [
+        "embscale/published/corey2024.csv"
+    ]
 
 
 def test_others_can_read_what_was_made(tmp_path):
@@ -84,6 +91,19 @@ def test_a_second_output_in_a_folder_below_is_checked_too(tmp_path):
         make(tmp_path / "b.txt", inputs=[outputs[1]])
 
 
+def test_of_two_notes_that_name_a_file_the_newer_holds(tmp_path):
+    """As after an update of the workflow, when what once was a second output has become a job's own."""
+    second = tmp_path / "second.txt"
+    with artifacts.recorded(command="old", params={}, inputs=[], outputs=[tmp_path / "first.txt", second]) as paths:
+        for path in paths:
+            path.write_text("old")
+    make(second, text="new")
+    make(tmp_path / "consumer.txt", inputs=[second])
+    second.write_text("edited")
+    with pytest.raises(EmbscaleError, match="changed or damaged"):
+        make(tmp_path / "consumer.txt", inputs=[second])
+
+
 def test_a_file_in_the_way_of_the_folder_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(EmbscaleError, match=r"file/below: cannot write here"):
@@ -114,6 +134,7 @@ def test_an_expected_failure_is_one_line(tmp_path, capsys):
 def test_a_full_disk_is_one_line_and_leaves_nothing(command, checkpoint, texts_file, tmp_path):
     """A limit on the size of files stands in for a disk without room: writing fails in the middle."""
     flags = {"texts": texts_file, "texts-count": 5, "tokens": 12, "first-position": 1, "batch": 2, "seed": 0}
+    flags |= {"min-tokens": 12, "precision": "float32", "storage-gb": 1}
     flags["tokenizer"] = checkpoint("gpt_neox")
     extra = [part for name, value in flags.items() for part in (f"--{name}", str(value))] if command == "states" else []
     arguments = [command, str(checkpoint("gpt_neox")), *extra, "-o", str(tmp_path / "out" / "made.safetensors")]

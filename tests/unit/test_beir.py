@@ -54,6 +54,19 @@ def test_digest_depends_on_content_not_on_compression(folder):
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\tz\t1\n", r"test\.tsv:2: judges the unknown document 'z'"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nz\ta\t1\n", r"test\.tsv:2: judges the unknown query 'z'"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\ta\tx\n", r"test\.tsv:2: score 'x' is not a whole number"),
+        (
+            "qrels/test.tsv",
+            "query-id\tcorpus-id\tscore\nq\ta\t1\nq\tb\t1\nq\ta\t0\n",
+            r"test\.tsv:4: judges document 'a' for query 'q' as 0, after 1 before",
+        ),
+        ("queries.jsonl", '{"_id": "q", "text": null}\n', r"queries\.jsonl:1: expected words in quotation marks"),
+        ("queries.jsonl", '{"_id": 7, "text": "which"}\n', r"queries\.jsonl:1: expected words in quotation marks"),
+        ("queries.jsonl", '{"_id": "q", "text": "which"}\n\n', r"queries\.jsonl:2: not a JSON object"),
+        (
+            "corpus.jsonl",
+            '{"_id": "a", "text": ""}\n{"_id": "b", "text": ""}\n{"_id": "a", "text": ""}\n',
+            r"corpus\.jsonl:3: id 'a' occurs twice",
+        ),
         ("qrels/test.tsv", "a\tb\n", r"test\.tsv:1: expected the columns"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n", r"0 judged queries"),
     ],
@@ -61,6 +74,24 @@ def test_digest_depends_on_content_not_on_compression(folder):
 def test_a_broken_file_is_named_with_its_line(folder, name, content, message):
     (folder / name).write_text(content)
     with pytest.raises(EmbscaleError, match=message):
+        beir.load(folder)
+
+
+def test_a_judgement_that_is_written_twice_counts_once(folder):
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tb\t1\nq\ta\t0\nq\tb\t1\n")
+    assert beir.load(folder).qrels == {"q": {"b": 1, "a": 0}}
+
+
+def test_a_text_may_hold_any_separator_but_a_line_feed(folder):
+    queries = [{"_id": "q", "text": "one\u2028two\u0085three\x0bfour\rfive\nsix"}]
+    (folder / "queries.jsonl").write_bytes(beir.jsonl_bytes(queries))
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tb\t1\n")
+    assert beir.load(folder).queries == {"q": queries[0]["text"]}
+
+
+def test_what_is_not_utf_8_is_told(folder):
+    (folder / "queries.jsonl").write_bytes(b'{"_id": "q", "text": "\xff"}\n')
+    with pytest.raises(EmbscaleError, match=r"queries\.jsonl: not UTF-8 \(invalid start byte at byte 22\)"):
         beir.load(folder)
 
 

@@ -1,12 +1,19 @@
 """The harvest against small packages written on the spot, and against importing a real one."""
 
+import ast
+import gzip
 import importlib.metadata
 import importlib.util
 import inspect
+import json
+import textwrap
+from pathlib import Path
 
 import pytest
 
-from embscale import corpus
+from embscale import corpus, texts
+from embscale.artifacts import note_path, read_note
+from embscale.cli import execute
 from embscale.errors import EmbscaleError
 
 SOURCE = '''
@@ -61,7 +68,7 @@ def package(tmp_path, monkeypatch):
 
 def test_see_also_makes_queries_and_leaves_the_text(package):
     package(stats=SOURCE)
-    found = corpus.harvest({"tiny": "1.0"}, min_characters=20)
+    found = corpus.harvest({"tiny": "1.0"}, min_characters=20, code_min_characters=40)
     assert [d.name for d in found.documents] == ["tiny.stats.mean", "tiny.stats.median", "tiny.stats.other.spread"]
     (query,) = found.queries
     assert query.text == "Average of the values, which is their sum over their count, as everybody knows."
@@ -72,7 +79,7 @@ def test_see_also_makes_queries_and_leaves_the_text(package):
 
 def test_a_leading_signature_is_no_summary(package):
     package(stats=SOURCE)
-    median = corpus.harvest({"tiny": "1.0"}, min_characters=20).documents[1]
+    median = corpus.harvest({"tiny": "1.0"}, min_characters=20, code_min_characters=40).documents[1]
     assert corpus.summary(median.text).startswith("The middle value")
 
 
@@ -80,14 +87,16 @@ def test_equal_texts_are_one_document_with_all_their_names(package):
     text = '    """Exactly the same words stand in two places of this package, under two names."""\n'
     pointing = '    """Words of its own.\n\n    See Also\n    --------\n    second\n    """\n'
     package(a=f"def first():\n{text}\ndef second():\n{text}\ndef pointing():\n{pointing}")
-    found = corpus.harvest({"tiny": "1.0"}, min_characters=5)
+    found = corpus.harvest({"tiny": "1.0"}, min_characters=5, code_min_characters=40)
     assert [d.name for d in found.documents] == ["tiny.a.first", "tiny.a.pointing"]
     assert found.queries[0].relevant == ("tiny.a.first",)
 
 
 def test_attached_docstrings_are_read(package):
     package(_docs='add_newdoc("tiny.core", "add", """Add two numbers, the way that compiled code does it.""")\n')
-    assert [d.name for d in corpus.harvest({"tiny": "1.0"}, min_characters=5).documents] == ["tiny.core.add"]
+    assert [d.name for d in corpus.harvest({"tiny": "1.0"}, min_characters=5, code_min_characters=40).documents] == [
+        "tiny.core.add"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -104,12 +113,14 @@ def test_attached_docstrings_are_read(package):
 def test_what_is_wrong_with_a_package_is_named(package, files, packages, message):
     package(**files)
     with pytest.raises(EmbscaleError, match=message):
-        corpus.harvest(packages, min_characters=5)
+        corpus.harvest(packages, min_characters=5, code_min_characters=40)
 
 
 def test_parsed_docstrings_equal_imported_ones():
     version = importlib.metadata.version("networkx")
-    found = {d.name: d for d in corpus.harvest({"networkx": version}, min_characters=100).documents}
+    found = {
+        d.name: d for d in corpus.harvest({"networkx": version}, min_characters=100, code_min_characters=40).documents
+    }
     import networkx
 
     for name in ("networkx.algorithms.dag.ancestors", "networkx.algorithms.shortest_paths.generic.shortest_path"):
@@ -144,3 +155,113 @@ def test_entries_mean_the_nearest_object(entry, meant):
         "far": ["elsewhere.far"],
     }
     assert corpus.resolve(entry, "pkg.linalg.det", index) == meant
+
+
+CODE = '''
+"""Of the module."""
+
+class Shape:
+    """Of the class."""
+
+    @property
+    def area(self):
+        """Of the method,
+
+        on several lines.
+        """
+        # A comment stays.
+        text = """no docstring"""
+
+        def inner(side):
+            "Of the inner one."
+            return side * side
+        return inner(self.side)
+
+    def _private(self): return "a line that is long enough to count"
+
+if True:
+    async def waits():
+        """Nothing but this."""
+
+    def short():
+        return 1
+'''
+
+
+def test_functions_are_texts_without_their_docstrings(package):
+    package(shapes='def documented():\n    """One docstring must be there."""\n' + CODE)
+    found = corpus.harvest({"tiny": "1.0"}, min_characters=5, code_min_characters=40)
+    assert {function.name: function.text for function in found.functions} == {
+        "tiny.shapes.Shape._private": 'def _private(self): return "a line that is long enough to count"',
+        "tiny.shapes.Shape.area": textwrap.dedent(
+            '''
+            def area(self):
+                # A comment stays.
+                text = """no docstring"""
+
+                def inner(side):
+                    return side * side
+                return inner(self.side)
+            '''
+        ).strip(),
+    }
+    assert {function.package for function in found.functions} == {"tiny"}
+
+
+def test_functions_are_those_of_the_syntax_tree_less_its_docstrings():
+    """Of a real package, and of a parser that sees the text alone."""
+    version = importlib.metadata.version("networkx")
+    found = corpus.harvest({"networkx": version}, min_characters=100, code_min_characters=300).functions
+    root = Path(importlib.util.find_spec("networkx").origin).parents[1]
+    modules = {
+        ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in (root / "networkx").rglob("*.py")
+    }
+    assert len(found) > 500
+
+    class Undocumented(ast.NodeTransformer):
+        def generic_visit(self, node):
+            super().generic_visit(node)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+                del node.body[0]
+            return node
+
+    trees = {}
+    for function in found[::9]:
+        path, _, name = function.name.rpartition(".")
+        while path not in modules:  # a class
+            path = path.rpartition(".")[0]
+        if path not in trees:
+            trees[path] = {
+                (node.name, ast.unparse(node))
+                for node in ast.walk(Undocumented().visit(ast.parse(modules[path].read_bytes())))
+                if isinstance(node, ast.FunctionDef) and not node.decorator_list.clear()
+            }
+        assert (name, ast.unparse(ast.parse(function.text))) in trees[path]
+
+
+def test_functions_are_chosen_by_seed_and_name_alone():
+    functions = [corpus.Document(f"f{i}", "p", f"text {i}") for i in range(100)]
+    few = corpus.choose(functions, count=10, seed=1)
+    assert [f.name for f in few] == sorted(f.name for f in few)
+    assert corpus.choose(functions[::-1], count=10, seed=1) == few != corpus.choose(functions, count=10, seed=2)
+    # Others join, none leaves but for them.
+    more = corpus.choose([*functions, corpus.Document("new", "p", "new")], count=10, seed=1)
+    assert len({f.name for f in more} - {f.name for f in few}) <= 1
+    with pytest.raises(EmbscaleError, match=r"^101 functions are wanted, but 100 are long enough"):
+        corpus.choose(functions, count=101, seed=1)
+
+
+def test_the_command_writes_both_genres_and_holds_them_to_their_digests(package, tmp_path, capsys):
+    package(stats=SOURCE, shapes=CODE)
+    flags = ["--package", "tiny==1.0", "--min-characters", "20", "--heldout-fraction", "0.5", "--code-texts", "1"]
+    flags += ["--code-min-characters", "40", "--seed", "1", "--sha256", "any", "--code", str(tmp_path / "c.jsonl.gz")]
+    assert execute("harvest", [*flags, "--code-sha256", "any", "-o", str(tmp_path / "task")]) == 0
+    digest = read_note(note_path(tmp_path / "task/corpus.jsonl.gz"))["params"]["code_sha256"]
+    (row,) = (json.loads(line) for line in gzip.decompress((tmp_path / "c.jsonl.gz").read_bytes()).splitlines())
+    assert texts.read_texts(tmp_path / "c.jsonl.gz", split=None) == {row["_id"]: row["text"]}
+    assert row["metadata"] == {"package": "tiny"} and f"1 of 2 functions, sha256 {digest}" in capsys.readouterr().err
+    assert execute("harvest", [*flags, "--code-sha256", digest, "-o", str(tmp_path / "again")]) == 0
+    assert execute("harvest", [*flags, "--code-sha256", "0" * 64, "-o", str(tmp_path / "other")]) == 1
+    assert "corpus.code_sha256: the harvested texts have the digest" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()

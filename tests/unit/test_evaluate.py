@@ -335,10 +335,12 @@ def test_random_tables_and_their_variants(serving, published, tokenizer_folder, 
 
 
 def test_a_table_that_says_nothing_is_told(serving, published, tokenizer_folder, tmp_path, capsys):
-    tables.save(tmp_path / "zero.safetensors", np.zeros((VOCABULARY, 4), np.float32), {})
+    tables.save(tmp_path / "zero.safetensors", np.zeros((VOCABULARY + 12, 4), np.float32), {})
     flags = ["--task", "STSBenchmark", "--tokenizer", str(tokenizer_folder), "-o", str(tmp_path / "s.csv")]
     assert execute("evaluate", [str(tmp_path / "zero.safetensors"), *flags]) == 1
-    assert "is not a number; does the table give all texts the same vector?" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "is not a number; does the table give all texts the same vector?" in said
+    assert "zero.safetensors: 312 rows, of which the tokenizer has no use for 12" in said
 
 
 def test_tiers_are_tasks_of_these_types():

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from embscale import beir, hidden_states, tokens
+from embscale import beir, hidden_states, texts, tokens
 from embscale.artifacts import note_path, read_note
 from embscale.cli import execute
 from hub.repositories import save, save_retrieval, save_texts
@@ -107,7 +107,7 @@ def test_texts_are_those_of_the_data_set(hub, tmp_path):
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in gzip.decompress((tmp_path / "imdb.jsonl.gz").read_bytes()).splitlines()]
     assert [row["text"] for row in rows] == [row["text"] for row in truth["train"]]
-    assert hidden_states.read_texts(tmp_path / "imdb.jsonl.gz", split=None)["train-0"] == truth["train"][0]["text"]
+    assert texts.read_texts(tmp_path / "imdb.jsonl.gz", split=None)["train-0"] == truth["train"][0]["text"]
     flags[5] = "no_such_column"
     done = run(hub, tmp_path / "home", "fetch-texts", f"test/imdb@{commit}", *flags)
     assert done.returncode == 1 and "no column no_such_column; it has text, label" in done.stderr

@@ -1,6 +1,8 @@
 """Figures: drawn from tidy rows, the same bytes each time, described with the numbers that they show."""
 
+import hashlib
 import importlib
+import io
 import re
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from embscale import numbers
 from embscale.cli import execute
 from embscale.figures import theme
+from embscale.report.markdown import escape
 
 WIDTHS = (16, 32)
 LAYERS = ("embedding", "block 1", "block 2")
@@ -50,29 +53,8 @@ def probe_rows():
         ]
     )
     return frame.assign(
-        suite="ladder", n=500, n_layers=3, converged=True, ci_low=frame["value"] - 0.02, ci_high=frame["value"] + 0.02
-    )
-
-
-def pca_rows():
-    generator = np.random.default_rng(0)
-    frames = [
-        pd.DataFrame({"pc1": generator.normal(size=10), "pc2": generator.normal(size=10)}).assign(
-            model=f"ladder-w{width}", width=width, scaling=scaling, layer=layer, layer_index=i,
-            explained1=0.4, explained2=0.2,
-        )
-        for width in WIDTHS for scaling in ("raw", "unit") for i, layer in enumerate(LAYERS)
-    ]  # fmt: skip
-    return pd.concat(frames)
-
-
-def norm_rows():
-    return pd.DataFrame(
-        [
-            {"model": f"ladder-w{width}", "width": width, "layer": layer, "layer_index": i,
-             "after_final_norm": layer == "final norm", "min": 2.0**i / 2, "mean": 2.0**i, "max": 2.0**i * 2}
-            for width in WIDTHS for i, layer in enumerate((*LAYERS, "final norm"))
-        ]
+        suite="ladder", n=500, n_layers=3, converged=True, ci_low=frame["value"] - 0.02, ci_high=frame["value"] + 0.02,
+        classifier="logistic_regression", split="text", input="raw", control="none",
     )  # fmt: skip
 
 
@@ -117,9 +99,13 @@ FIGURES = {
     "random_baseline": (score_rows, "from 1.10 with 16 columns to 6.00 with 64"),
     "training": (score_rows, "width 32: 2.00 before training, 3.20 after step 40"),
     "layer_accuracy": (probe_rows, "w16 76.0 %, w32 92.0 %; chance is 33 %"),
-    "layer_pca": (pca_rows, "ladder-w32 at unit length, 60 % of the variance"),
-    "layer_norms": (norm_rows, "ladder-w16 from 1.00 to 4.00, a factor of 2.00 per layer"),
 }
+
+
+def outputs(folder, stem):
+    """The flags that say where a figure, its Markdown and its rows go."""
+    files = {"--svg": f"{stem}.svg", "--partial": f"{stem}.md", "--data": f"{stem}-rows.csv"}
+    return [part for flag, name in files.items() for part in (flag, str(folder / name))]
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -128,34 +114,35 @@ def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
     rows().to_csv(tmp_path / "rows.csv", index=False)
     metric = ["--where", "metric=ndcg_at_10"] if "score" in rows.__name__ else []
     for run in ("a", "b"):
-        files = ["--svg", str(tmp_path / f"{run}.svg"), "--partial", str(tmp_path / f"{run}.md")]
+        files = outputs(tmp_path, run)
         assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *metric, *files, "--image", "f.svg"]) == 0
     svg = (tmp_path / "a.svg").read_bytes()
     assert svg == (tmp_path / "b.svg").read_bytes() and svg.count(b"<path") > 20
     partial = (tmp_path / "a.md").read_text()
-    assert re.fullmatch(r'!\[\]\(f\.svg\)\{fig-alt="[^"]{80,}"\}\n', partial) and words in partial
+    image, _, source = partial.partition("\n\n")
+    assert re.fullmatch(r'!\[\]\(f\.svg\)\{fig-alt="[^"]{80,}"\}', image) and words in image
+    assert source.startswith('<details class="source">') and f"embscale draw {escape(name)}" in source
+    digest = hashlib.sha256((tmp_path / "rows.csv").read_bytes()).hexdigest()
+    assert digest[:12] in source and "({{< meta data >}}/b-rows.csv)" in (tmp_path / "b.md").read_text()
+    shown = rows()
+    pd.testing.assert_frame_equal(
+        pd.read_csv(tmp_path / "a-rows.csv"), pd.read_csv(io.StringIO(shown.to_csv(index=False))), check_dtype=False
+    )
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_missing_column_is_told(name, tmp_path, capsys):
     column = importlib.import_module(f"embscale.figures.{name}").COLUMNS[0]
     FIGURES[name][0]().drop(columns=column).to_csv(tmp_path / "rows.csv", index=False)
-    files = ["--svg", str(tmp_path / "a.svg"), "--partial", str(tmp_path / "a.md")]
+    files = outputs(tmp_path, "a")
     assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *files]) == 1
     assert f"rows.csv: no column '{column}'" in capsys.readouterr().err
 
 
 def test_an_unknown_figure_is_told(tmp_path, capsys):
-    files = ["--svg", str(tmp_path / "a.svg"), "--partial", str(tmp_path / "a.md")]
+    files = outputs(tmp_path, "a")
     assert execute("draw", ["no_such", "--rows", str(tmp_path / "rows.csv"), *files]) == 1
     assert "no figure 'no_such'; known are" in capsys.readouterr().err
-
-
-def test_norms_of_a_model_without_a_final_norm_are_drawn():
-    from embscale.figures import layer_norms
-
-    rows = norm_rows()
-    assert layer_norms.draw(rows[~rows["after_final_norm"]]).axes
 
 
 def test_labels_are_moved_apart_no_further_than_needed():
@@ -190,15 +177,15 @@ def test_tables_have_a_row_per_model():
 @pytest.mark.parametrize("name", ["suites", "table_geometry"])
 def test_a_figure_of_what_was_not_run_says_so_in_its_place(name, tmp_path):
     score_rows().assign(tokenizer="a").to_csv(tmp_path / "rows.csv", index=False)
-    files = ["--svg", str(tmp_path / "f.svg"), "--partial", str(tmp_path / "f.md")]
+    files = outputs(tmp_path, "f")
     assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *files]) == 0
     assert "**not run**" in (tmp_path / "f.md").read_text() and "![" not in (tmp_path / "f.md").read_text()
 
 
 def test_rows_that_no_condition_leaves_are_told(tmp_path, capsys):
     score_rows().to_csv(tmp_path / "rows.csv", index=False)
-    arguments = ["scaling", "--rows", str(tmp_path / "rows.csv"), "--where", "task=U", "--svg", str(tmp_path / "f.svg")]
-    assert execute("draw", [*arguments, "--partial", str(tmp_path / "f.md")]) == 1
+    arguments = ["scaling", "--rows", str(tmp_path / "rows.csv"), "--where", "task=U"]
+    assert execute("draw", [*arguments, *outputs(tmp_path, "f")]) == 1
     assert "no rows of the task 'U'; there are T" in capsys.readouterr().err
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -184,9 +185,12 @@ def test_a_fault_that_passes_does_no_harm(hub, large, fault, container, tmp_path
 @pytest.mark.parametrize("place", np.random.default_rng(0).integers(0, 4_194_304, 10).tolist())
 def test_a_connection_reset_at_any_byte_does_no_harm(hub, large, place, tmp_path):
     checkpoint, table = large("legacy")
-    made = hub.fault(DATA, reset_after=place, after=2, times=1)
+    # The order of tensors in such a file differs from one process to the next, and so does the number of requests.
+    assert extract(checkpoint, tmp_path / "undisturbed.safetensors") == 0
+    before = sum(re.search(DATA, request.path) is not None for request in hub.requests) - 1
+    made = hub.fault(DATA, reset_after=place, after=before, times=1)
     assert extract(checkpoint, tmp_path / "t.safetensors") == 0
-    assert made.seen > 2 and torch.equal(stored(tmp_path / "t.safetensors"), table)
+    assert made.seen > before + 1 and torch.equal(stored(tmp_path / "t.safetensors"), table)
 
 
 @pytest.mark.parametrize("fault", LASTING)

@@ -1,4 +1,7 @@
-"""The first study's published scores: its golden numbers, which are wrong, and how ours are set beside them."""
+"""The studies' published numbers: the golden ones, which are wrong, and how ours are set beside them."""
+
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -160,3 +163,94 @@ def test_the_command_writes_both_or_says_that_nothing_was_run(tmp_path, rows, ca
     write(table, ours(model="ladder-w16", suite="ladder", tokenizer="own", variant="full", task="own"))
     assert execute("compare", [str(table), *arguments]) == 0
     assert "**not run**" in (tmp_path / "c.md").read_text("utf-8") and pd.read_csv(tmp_path / "c.csv").empty
+
+
+# As the second study and its notebooks say, in per cent.
+GOLDEN_LAYERS = [
+    ("gpt2", "imdb", 50, 1000, 89.9),
+    ("gpt2", "imdb", 50, 2000, 94.3),
+    ("gpt2", "imdb", 100, 2000, 95.2),
+    ("gpt2-large", "imdb", 50, 1000, 63.6),
+    ("gpt2-large", "imdb", 50, 2000, 79.6),
+    ("gpt2-medium", "pile", 25, 5000, 83.4),
+    ("gpt2-xl", "pile", 70, 5000, 64.4),
+    ("Llama-2-7b-hf", "pile", 30, 3000, 93.4),
+    ("Llama-2-7b-chat-hf", "pile", 30, 3000, 94.8),
+    ("Llama-2-13b-chat-hf", "pile", 30, 3000, 93.7),
+]
+LAYERS_RUN = ["model", "trained_on", "texts", "tokens", "texts_count", "input", "control", "masked", "source"]
+
+
+@pytest.fixture(scope="module")
+def layers():
+    return published.huang()
+
+
+@pytest.mark.parametrize(("model", "texts", "tokens", "count", "percent"), GOLDEN_LAYERS)
+def test_accuracies_of_layer_classifiers_are_the_golden_numbers(layers, model, texts, tokens, count, percent):
+    found = layers.query(
+        "model == @model and texts == @texts and tokens == @tokens and texts_count == @count "
+        "and input == 'raw' and control == 'none' and masked == '' and source != 'notebooks'"
+    )
+    assert (found["value"] * 100).tolist() == pytest.approx([percent], abs=0.051)
+
+
+def test_every_published_accuracy_is_there_once_and_has_a_source(layers):
+    assert layers.groupby("source").size().to_dict() == {"grid": 163, "notebooks": 18, "pile": 34}
+    assert set(layers["source"]) == set(published.LAYER_SOURCES)
+    assert not layers.duplicated(LAYERS_RUN).any() and layers["value"].between(0, 1).all()
+    blocks = {"gpt2": 12, "gpt2-medium": 24, "gpt2-large": 36, "gpt2-xl": 48, "Llama-2-13b-chat-hf": 40}
+    for row in layers[layers["model"].isin(blocks)].itertuples():
+        assert row.n_layers == blocks[row.model] + (row.source != "pile")
+    masks = layers[layers["masked"] != ""].set_index("masked")["value"]
+    assert len(masks) == 15 and masks["591 690 581 239"] == pytest.approx(0.82951, abs=1e-5)
+
+
+def test_the_accuracies_are_those_of_the_studys_files(layers):
+    folder = Path(__file__).resolve().parents[3] / "shared" / "reference" / "published" / "huang"
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is not here")
+    grid = pd.read_csv(next(folder.glob("imdb_layer_probe_accuracy_grid*")))
+    ours = layers[layers["source"] == "grid"]
+    assert (
+        ours[["model", "tokens", "texts_count", "n_layers"]].to_numpy().tolist() == grid.iloc[:, :4].to_numpy().tolist()
+    )
+    np.testing.assert_allclose(ours["value"], grid["test_accuracy"], atol=5e-7)
+    pile = pd.read_csv(next(folder.glob("pile_layer_probe_accuracy*")))
+    names = pile.iloc[:, 0].str.extract(r"(?:meta-llama-)?(.+)_Pile_(\d+)_(\d+)")
+    ours = layers[layers["source"] == "pile"]
+    assert ours["model"].tolist() == names[0].tolist()
+    assert ours[["texts_count", "tokens"]].to_numpy().tolist() == names[[1, 2]].astype(int).to_numpy().tolist()
+    np.testing.assert_allclose(ours["value"], pile.iloc[:, 3], atol=5e-7)
+    others = pd.read_csv(next(folder.glob("other_probe_numbers*")))
+    ours = layers[layers["source"] == "notebooks"]
+    np.testing.assert_allclose(ours["value"], others["test_accuracy"], atol=5e-7)
+    told = [" ".join(re.findall(r"\d+", what)) if "masked" in what else "" for what in others["what"]]
+    assert ours["masked"].tolist() == told
+
+
+def our_accuracy(**cells):
+    run = {"model": "gpt2", "trained_on": "imdb", "texts": "imdb", "tokens": 50, "texts_count": 1000, "n_layers": 13}
+    way = {"classifier": "sgd", "split": "vector", "input": "raw", "control": "none", "seed": "all"}
+    return run | way | {"metric": "accuracy", "value": 0.9, "ci_low": 0.89, "ci_high": 0.91, "n": 100} | cells
+
+
+def test_our_accuracies_are_set_beside_those_of_the_same_run_alone(layers):
+    ours = [
+        our_accuracy(),
+        our_accuracy(classifier="logistic_regression", value=0.1),
+        our_accuracy(split="text", value=0.2),
+        our_accuracy(seed="1", value=0.3),
+        our_accuracy(n_layers=12, value=0.4),
+        our_accuracy(design="matched", value=0.5),
+        our_accuracy(model="gpt2-large", n_layers=37),
+        our_accuracy(model="gpt2-medium", tokens=30, n_layers=25, control="study_random", value=0.05),
+    ]
+    found = published.compare_layers(pd.DataFrame(ours).fillna({"design": "as_published"}), layers)
+    by = found.set_index(["model", "control"])
+    assert len(found) == 3
+    assert by.loc[("gpt2", "none"), "difference"] == pytest.approx(0.9 - 0.898578)
+    assert by.loc[("gpt2", "none"), "inside"] and not by.loc[("gpt2-large", "none"), "inside"]
+    assert by.loc[("gpt2-medium", "study_random"), "published"] == pytest.approx(0.053661)
+    with pytest.raises(EmbscaleError, match="gpt2 has several accuracies on 1000 texts of 50 tokens of imdb"):
+        published.compare_layers(pd.DataFrame([our_accuracy(), our_accuracy(step=1)]), layers)

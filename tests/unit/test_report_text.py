@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-TEXTS = sorted((Path(__file__).resolve().parents[2] / "report").glob("*.qmd"))
+TEXTS = sorted((Path(__file__).resolve().parents[2] / "report").rglob("*.qmd"))
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)

@@ -8,17 +8,17 @@ import torch
 
 from embscale import random_tables, tables, tokens
 from embscale.beir import RetrievalData
+from embscale.devices import choose_device
 from embscale.errors import EmbscaleError
 from embscale.retrieval import (
     ArrayTable,
-    Beside,
     FolderTask,
+    Padding,
     PooledTexts,
     Scorer,
     StoredTable,
     StreamedTable,
     best,
-    choose_device,
     depth_of,
     mteb_name,
     take,
@@ -155,6 +155,24 @@ def test_a_text_without_tokens_is_a_zero_vector_and_scores_0():
     assert found["empty"] == dict.fromkeys("dcba", 0.0) and list(found["empty"]) == list("dcba")
 
 
+@pytest.mark.parametrize("special_tokens", [True, False])
+def test_documents_of_special_tokens_alone_are_pooled_or_empty(tokenizer_folder, special_tokens):
+    from tokenizers.processors import TemplateProcessing
+
+    tokenizer = tokens.load_tokenizer(tokenizer_folder)
+    tokenizer.post_processor = TemplateProcessing(single="<|end|> $A", special_tokens=[("<|end|>", 0)])
+    data = RetrievalData("Small", {"a": "wide", "empty": ""}, {"q": "wide"}, {"q": {"a": 1}}, "0" * 64)
+    groups = [
+        tokens.tokenise(list(texts.values()), tokenizer, max_length=9, special_tokens=special_tokens)
+        for texts in (data.documents, data.queries)
+    ]
+    table = random_table(300, 16, 0).astype(np.float64)
+    query = table[groups[1][0]].mean(axis=0)
+    expected = query @ table[0] / np.linalg.norm(query) / np.linalg.norm(table[0]) if special_tokens else 0
+    found = Scorer(data, *groups).rank(table).search(None)["q"]
+    assert found == pytest.approx({"a": 1, "empty": expected}, abs=1e-6) and list(found) == ["a", "empty"]
+
+
 def test_a_cosine_that_is_no_number_counts_as_minus_1():
     """Squares that overflow make one; BEIR's exact search sets them to -1."""
     data, *groups = small({"a": [1], "b": [2]}, {"q": [0]}, {"q": {"a": 1}})
@@ -195,7 +213,7 @@ def test_a_stored_table_scores_as_it_does_in_memory(tmp_path, monkeypatch, data,
     assert torch.equal(columns, torch.from_numpy(rounded[[0, 7, 299], 3:20]))
 
 
-def test_a_streamed_table_is_made_once_unless_memory_forbids(monkeypatch, data, tokenised):
+def test_a_streamed_table_is_made_once_unless_memory_forbids(data, tokenised):
     table, passes = random_table(300, 30, 2), []
 
     def blocks(start, stop):
@@ -203,24 +221,49 @@ def test_a_streamed_table_is_made_once_unless_memory_forbids(monkeypatch, data, 
         return (table[top : top + 64, start:stop] for top in range(0, 300, 64))
 
     scorer = Scorer(data, *tokenised, block_bytes=5000)
-    streamed = StreamedTable(table.shape, np.arange(0, 300), blocks)
+    streamed = StreamedTable(table.shape, np.arange(300), blocks)
     expected = scorer.rank(table).scores
     assert scorer.rank(streamed).scores == pytest.approx(expected, abs=1e-6) and passes == [(0, 30)]
-    monkeypatch.setattr("embscale.retrieval.KEPT_BYTES", 4 * 300 * 12)
-    streamed = StreamedTable(table.shape, np.arange(0, 300), blocks)
+    streamed = StreamedTable(table.shape, np.arange(0, 300), blocks, kept_bytes=4 * 300 * 12)
     scorer = Scorer(data, *tokenised)
     assert torch.equal(streamed.columns(np.array([5, 299]), 4, 9), torch.from_numpy(table[[5, 299], 4:9]))
     assert scorer.rank(streamed).scores == pytest.approx(expected, abs=1e-6)
 
 
-def test_tables_beside_each_other(data, tokenised):
-    left, right = random_table(300, 5, 1), random_table(300, 12, 2)
-    whole = np.concatenate([left, right[:, 5:]], axis=1)
-    beside, rows = Beside(ArrayTable(left), ArrayTable(right)), np.array([3, 4, 200])
-    for start, stop in ((0, 12), (2, 4), (6, 9), (3, 7), (5, 6)):
-        assert torch.equal(beside.columns(rows, start, stop), torch.from_numpy(whole[rows, start:stop])), start
-    scorer = Scorer(data, *tokenised)
-    assert scorer.rank(beside).scores == pytest.approx(scorer.rank(whole).scores, abs=1e-6)
+@pytest.mark.parametrize("block_bytes", [2**29, 1200])
+def test_padded_tables_score_as_those_that_hold_all_columns(data, tokenised, block_bytes):
+    """In any order, several of the same width, and whatever was scored before."""
+    wide = random_table(300, 40, 2)
+    scorer, padding = Scorer(data, *tokenised, block_bytes=block_bytes), Padding(ArrayTable(wide))
+    for dims in (39, 17, 17, 5, 30):
+        table = random_table(300, dims, dims)
+        (_, first), (width, full), (padded, pad) = scorer.nested(ArrayTable(table), [3, dims], padding)
+        whole = np.concatenate([table, wide[:, dims:]], axis=1)
+        assert (width, padded) == (dims, 40)
+        assert first.scores == pytest.approx(scorer.rank(table[:, :3]).scores, abs=1e-6)
+        assert full.scores == pytest.approx(scorer.rank(table).scores, abs=1e-6)
+        assert pad.scores == pytest.approx(scorer.rank(whole).scores, abs=1e-6), dims
+
+
+def test_columns_behind_several_tables_are_pooled_once(data, tokenised):
+    class Counted(ArrayTable):
+        met = ()
+
+        def columns(self, rows, start, stop):
+            self.met += (start, stop)
+            return super().columns(rows, start, stop)
+
+    wide = Counted(random_table(300, 40, 2))
+    scorer, padding = Scorer(data, *tokenised), Padding(wide)
+    for dims in (30, 30, 12):
+        assert len(list(scorer.nested(ArrayTable(random_table(300, dims, 0)), [dims], padding))) == 2
+    assert wide.met == (30, 40, 12, 30)
+
+
+def test_a_padding_too_short_for_the_tokens_is_refused(data, tokenised):
+    padding = Padding(ArrayTable(random_table(50, 12, 0)))
+    with pytest.raises(EmbscaleError, match="but the table has 50 rows"):
+        list(Scorer(data, *tokenised).nested(ArrayTable(random_table(300, 8, 0)), [8], padding))
 
 
 def test_the_best_are_those_of_a_stable_sort():

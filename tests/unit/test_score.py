@@ -73,7 +73,7 @@ def test_a_row_per_table_variant_metric_and_task(score, table, tmp_path):
     assert len(per_query) == 60
     assert per_query["score"].mean() == pytest.approx(rows["value"].mean())
     note = json.loads((tmp_path / "scores.csv.note.json").read_text())
-    assert str(table) in note["inputs"] and note["params"]["special_tokens"] == "exclude"
+    assert str(table) in note["inputs"] and note["params"]["special_tokens"] == ["exclude"]
 
 
 def test_variants_are_those_of_every_table_or_of_the_last(score, table):
@@ -105,6 +105,22 @@ def test_a_variant_scores_as_the_table_that_it_makes(score, table, tmp_path, fol
     alone = score(tmp_path / "made.safetensors")
     row = rows[rows["variant"] != "full"].iloc[0]
     assert row["value"] == pytest.approx(alone["value"].item(), abs=1e-6) and row["dim"] == made.shape[1]
+
+
+def test_several_pads_and_tables_score_as_each_alone(score, table, tmp_path):
+    """The columns of a draw are shared by all tables that are padded with it."""
+    narrow = tmp_path / "narrow.safetensors"
+    tables.save(narrow, random_tables.independent(ROWS, 9, 3), {})
+    variants = [f"pad_faithful:{dims}:{seed}" for dims, seed in ((40, 1), (64, 1), (40, 2), (12, 1))]
+    flags = [flag for variant in variants for flag in ("--variant", variant)]
+    together = score(narrow, table, "random:300x40:1:legacy", *flags, "--variant", "crop:5", "--variants-of", "files")
+    assert len(together) == 13
+    named = together.set_index(["model", "variant", "variant_dims", "seed"])["value"]
+    for path in (narrow, table):
+        for variant in variants:
+            alone = score(path, "--variant", variant).set_index(["model", "variant", "variant_dims", "seed"])["value"]
+            assert named[alone.index].to_numpy() == pytest.approx(alone.to_numpy(), abs=1e-6)
+    assert together.loc[together["variant_dims"].astype(str) == "12", "dim"].tolist() == [12, 24]
 
 
 def test_nested_draws_score_as_each_alone(score):
@@ -152,6 +168,36 @@ def test_several_tasks_share_tables_and_are_told_apart(score, folder, tmp_path):
         assert values(rows).to_numpy() == pytest.approx(values(alone).to_numpy(), abs=1e-6)
 
 
+def test_several_factors_in_one_run_score_as_each_alone(score, table, folder, tokenizer_folder, tmp_path):
+    """Whether the texts are tokenised here or were before."""
+    from tokenizers import processors
+
+    from embscale import tokens
+
+    marked = tmp_path / "marked"
+    marked.mkdir()
+    tokenizer = tokens.load_tokenizer(tokenizer_folder)
+    tokenizer.post_processor = processors.TemplateProcessing(single="<|end|> $A", special_tokens=[("<|end|>", 0)])
+    tokenizer.save(str(marked / "tokenizer.json"))
+    asked = [table, "random:300x16:1:legacy", "--variant", "bf16", "--tokenizer-name", "marked"]
+    factors = ["--pooling", "mean", "--pooling", "max", "--special-tokens", "exclude", "--special-tokens", "include"]
+    together = score(*asked, *factors, tokenizer=("--tokenizer", marked))
+    assert together.groupby(["pooling", "special_tokens"]).size().to_dict() == {
+        (pooling, special): 4 for pooling in ("mean", "max") for special in ("exclude", "include")
+    }
+    assert together["value"].nunique() > 4
+    for (pooling, special), rows in together.groupby(["pooling", "special_tokens"]):
+        alone = score(*asked, "--pooling", pooling, "--special-tokens", special, tokenizer=("--tokenizer", marked))
+        assert values(rows).to_numpy() == pytest.approx(values(alone).to_numpy(), abs=1e-6)
+    made = []
+    for special in ("include", "exclude"):
+        made += ["--beir", folder, "--tokens", tmp_path / f"{special}.safetensors"]
+        argv = [folder, "--tokenizer", marked, "--max-length", 2048, "--special-tokens", special, "-o", made[-1]]
+        assert execute("tokenize", list(map(str, argv))) == 0
+    again = score(*asked, *factors[:4], tokenizer=(), beir=made)
+    pd.testing.assert_frame_equal(again, together)
+
+
 @pytest.mark.parametrize("pooling", ["sum", "max"])
 def test_pooling_goes_into_the_rows(score, table, pooling):
     rows = score(table, "--pooling", pooling)
@@ -174,6 +220,10 @@ def test_pooling_goes_into_the_rows(score, table, pooling):
         (["overlap", "--tokens", "a", "--tokens", "b"], "2 --tokens for 1 --beir"),
         (["overlap", "--tokens", "a", "--max-length", "9"], "--max-length is for making tokens"),
         (["overlap", "overlap"], "occurs twice"),
+        (
+            ["overlap", "--pooling", "max", "--pooling", "max"],
+            "Task: asked for twice with special_tokens exclude, pooling max",
+        ),
     ],
 )
 def test_what_does_not_fit_is_told_in_one_line(score, capsys, words, message):

@@ -19,6 +19,13 @@ def test_equal_to_encoding_one_by_one(tokenizer):
     assert [list(group[i]) for i in range(3)] == [tokenizer.encode(text).ids for text in TEXTS]
 
 
+def test_some_texts_at_a_time_are_all_of_them(monkeypatch, tokenizer):
+    whole = tokens.tokenise(TEXTS, tokenizer, max_length=100, special_tokens=False)
+    monkeypatch.setattr(tokens, "TEXTS_AT_ONCE", 2)
+    parts = tokens.tokenise(TEXTS, tokenizer, max_length=100, special_tokens=False)
+    assert np.array_equal(parts.ids, whole.ids) and np.array_equal(parts.offsets, whole.offsets)
+
+
 def test_cut_at_the_limit(tokenizer):
     whole = tokens.tokenise(TEXTS, tokenizer, max_length=100, special_tokens=False)
     cut = tokens.tokenise(TEXTS, tokenizer, max_length=5, special_tokens=False)

@@ -412,3 +412,31 @@ def test_a_variant_in_another_form_is_refused(text, told):
 def test_a_variant_made_without_its_numbers_is_a_fault_of_the_program():
     with pytest.raises(ValueError, match="make variants by"):
         Variant("crop").apply(spread(4, 3))
+
+
+@pytest.mark.parametrize("text", ["random:2100x6:3", "random:2100x6:3:legacy"])
+@pytest.mark.parametrize("variant", ["unit", "centred", "all_but_top:2", "whitened", "bf16"])
+def test_a_variant_of_a_random_table_is_that_of_its_values(text, variant):
+    """Though it is drawn anew each time that it is read."""
+    random = random_tables.parse_random(text)
+    values = np.concatenate(list(random.blocks()))
+    assert np.array_equal(Variant.parse(variant).apply(random), Variant.parse(variant).apply(values))
+
+
+@pytest.mark.parametrize("variant", ["crop_pca:3", "all_but_top:2", "whitened"])
+def test_principal_components_are_found_once_however_often_the_blocks_are_read(monkeypatch, variant):
+    found = []
+    components = variants.components
+    monkeypatch.setattr(variants, "components", lambda *args: found.append(args) or components(*args))
+    blocks = Variant.parse(variant).blocks(random_tables.independent(1500, 6, 1))
+    first, again = list(blocks), list(blocks)
+    assert len(first) == 2 and all(map(np.array_equal, first, again)) and len(found) == 1
+
+
+@pytest.mark.parametrize("text", EACH)
+def test_some_rows_of_a_variant_are_those_of_the_whole(text):
+    table, context = spread(2500, 6), counts(2500)
+    rows = np.array([0, 3, 1023, 1024, 2000, 2499])
+    made = Variant.parse(text).blocks(table, context)
+    # A product with fewer rows at a time may add in another order.
+    np.testing.assert_allclose(np.concatenate(list(made.some(rows))), np.concatenate(list(made))[rows], rtol=1e-5)

@@ -69,6 +69,10 @@ def checkout(serving, copy_of_checkout, tmp_path_factory):
     (published / "sts").mkdir()
     (published / "sts/test.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     serving.add("mteb/stsbenchmark-sts", published / "sts", kind="dataset", commit=STS)
+    sources = [
+        {"name": name, "of": "imdb", "strip_html": True, "strip_punctuation": name != "imdb"}
+        for name in ("imdb", "imdb-unpunctuated")
+    ]
     overlay = {
         "other_tasks": ["STSBenchmark"],
         "study": "paper",
@@ -76,7 +80,7 @@ def checkout(serving, copy_of_checkout, tmp_path_factory):
         "texts": {"imdb": {"revision": imdb}},
         "ladder": {"widths": [8]},
         "claims": {"task": "SCIDOCS"},
-        "layers": {"texts_count": 15},
+        "layers": {"base": "gpt2", "pictured": ["gpt2"], "texts": sources, "texts_count": 15},
     }
     (folder / "loopback.yaml").write_text(yaml.safe_dump(overlay))
     return folder
@@ -120,7 +124,7 @@ def test_the_scores_are_those_of_the_published_tables(checkout, run):
 
     scores = pd.read_csv(checkout / "results/paper/scores.csv")
     wanted = {(suite, model) for suite, models in STAND_INS.items() for model in models if model != GATED}
-    trained = scores[(scores["variant"] == "full") & (scores["suite"] != "ladder")]
+    trained = scores[(scores["variant"] == "full") & scores["suite"].isin(list(STAND_INS))]
     assert set(zip(trained["suite"], trained["model"], strict=True)) == wanted
     assert set(scores["task"]) == {"SCIDOCS", "NetworkXSeeAlso"}
     assert set(scores["tokenizer"]) >= {"gpt-neox-20b", "opt", "gpt2", "bloom", "t5-v1_1", "tiny-bpe"}
@@ -150,7 +154,7 @@ def test_the_scores_are_those_of_the_published_tables(checkout, run):
 def test_tasks_of_another_kind_are_scored_and_shown(checkout):
     rows = pd.concat(pd.read_csv(path) for path in (checkout / "results/paper/other_tasks").glob("*.csv"))
     assert set(rows["task"]) == {"STSBenchmark"} and set(rows["n"]) == {30} and set(rows["interval_over"]) == {"pairs"}
-    assert set(rows["model"]) == {"ladder-w8"} | {m for ms in STAND_INS.values() for m in ms if m != GATED}
+    assert set(rows["model"]) >= {"ladder-w8", "glove-d8"} | {m for ms in STAND_INS.values() for m in ms if m != GATED}
     assert "STSBenchmark" in (checkout / "report/_site/paper/index.html").read_text()
 
 
@@ -162,7 +166,7 @@ def test_claims_are_put_to_the_published_suites(checkout):
 
 
 def test_layers_of_whole_checkpoints_are_classified(checkout):
-    models = {path.stem for path in (checkout / "results/paper/probes").glob("*.csv") if "confusion" not in path.stem}
+    models = {path.name.partition(".csv")[0] for path in (checkout / "results/paper/probes").glob("*.csv.note.json")}
     assert models == {"ladder-w8", "gpt2"}
 
 

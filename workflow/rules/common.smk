@@ -25,14 +25,33 @@ for (model, name), planned in FETCHED.items():
     SUITES[model] = planned.checkpoint.suite
     TOKENIZERS[model] = planned.checkpoint.tokenizer
 
+# Static embeddings of the ladder's tokens: method and columns by name; each method counts as a suite.
+STATIC = {
+    f"{method}-d{dim}": (method, dim)
+    for method in config["static"]["methods"]
+    for dim in config["static"]["dims"]
+}
+for model, (method, _) in STATIC.items():
+    CHECKPOINTS[model] = ["main"]
+    SUITES[model] = method
+    TOKENIZERS[model] = config["tokenizer"]["name"]
+
 # Models whose hidden states are taken.
 LAYER_MODELS = [
     model
     for model in CHECKPOINTS
-    if SUITES[model] in config["layers"]["suites"]
+    if model not in STATIC
+    and SUITES[model] in config["layers"]["suites"]
     and (model in LADDER or FETCHED[model, CHECKPOINTS[model][-1]].whole_available)
 ]
 TASKS = [config["corpus"]["task"], *config["tasks"]]
+
+# The text of the report, kept in git.
+TEXTS = [
+    path.relative_to(Path(workflow.basedir) / "report").as_posix()
+    for pattern in ("index.qmd", "_quarto.yml", "references.bib", "chapters/*.qmd")
+    for path in sorted((Path(workflow.basedir) / "report").glob(pattern))
+]
 
 
 wildcard_constraints:
@@ -43,12 +62,67 @@ wildcard_constraints:
     tokenizer="|".join(map(re.escape, dict.fromkeys(TOKENIZERS.values()))),
     texts="|".join(map(re.escape, config["texts"])) or "none",
     figure="[a-z_]+",
-    text=r"index\.qmd|_quarto\.yml|references\.bib",
+    source="|".join(re.escape(source["name"]) for source in config["layers"]["texts"]),
+    static="|".join(map(re.escape, STATIC)) or "none",
+    of_table="lookup|gradient|space|offset|order",
+    alone="sinusoidal|rotary|biases",
+    text="|".join(map(re.escape, TEXTS)),
 
 
 def flags(flag, values):
     """``--flag a --flag b`` for a list of values."""
     return " ".join(f"{flag} {shlex.quote(str(value))}" for value in values)
+
+
+def all_flags(values):
+    """A group of parameters as flags of the same names; a list gives one for each of its values."""
+    return " ".join(
+        flags(
+            f"--{(name[:-1] if isinstance(value, list) else name).replace('_', '-')}",
+            value if isinstance(value, list) else [value],
+        )
+        for name, value in values.items()
+    )
+
+
+def method_flags(method):
+    """Parameters of a static embedding method as flags."""
+    values = dict(config["static"]["methods"][method])
+    ngrams = values.pop("ngrams", None)
+    return all_flags(values) + (f" --ngrams {ngrams[0]} {ngrams[1]}" if ngrams else "")
+
+
+def source_file(of):
+    """The texts of a source: a part of the corpus, a fetched data set, or a local file."""
+    if of == "heldout":
+        return task_files(config["corpus"]["task"])[0]
+    if of == "code":
+        return STUDY / "code.jsonl.gz"
+    return HUB / "texts" / f"{of}.jsonl.gz" if of in config["texts"] else Path(of)
+
+
+def source_flags(source):
+    """Which rows of a source are taken, and what is done to their text."""
+    words = ["--text-split heldout"] if source["of"] == "heldout" else []
+    words += ["--strip-html"] if source["strip_html"] else []
+    words += ["--strip-punctuation"] if source["strip_punctuation"] else []
+    return " ".join(words)
+
+
+def source_words(source):
+    """A source of texts for readers."""
+    words = {
+        "heldout": "held-out texts of the corpus",
+        "code": "functions of the corpus's packages",
+    }
+    return words.get(source["of"], f"texts of {source['of']}")
+
+
+def tied(model):
+    """Whether a model's output table is its input table; those of the ladder are two, static tables have none."""
+    if model in LADDER or model in STATIC:
+        return "no"
+    return "yes" if FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.tied else "no"
 
 
 def home(own):
@@ -72,7 +146,9 @@ def tokenizer_file(tokenizer):
 
 
 def table_file(model, checkpoint):
-    """The embedding table of a checkpoint."""
+    """The embedding table of a checkpoint, or a static one."""
+    if model in STATIC:
+        return STUDY / "static" / f"{model}.safetensors"
     return home(model in LADDER) / "tables" / model / f"{checkpoint}.safetensors"
 
 

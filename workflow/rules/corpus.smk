@@ -14,6 +14,7 @@ rule harvest:
         note="<task>/corpus.jsonl.gz.note.json",
         queries="<task>/queries.jsonl",
         qrels="<task>/qrels/test.tsv",
+        functions="<results>/code.jsonl.gz",
     log:
         "<logs>/harvest.log",
     benchmark:
@@ -25,14 +26,21 @@ rule harvest:
         packages=flags("--package", config["corpus"]["packages"]),
         min_characters=config["corpus"]["min_characters"],
         heldout_fraction=config["corpus"]["heldout_fraction"],
+        code_texts=config["corpus"]["code_texts"],
+        code_min_characters=config["corpus"]["code_min_characters"],
         seed=config["corpus"]["seed"],
         sha256=config["corpus"]["sha256"],
+        code_sha256=config["corpus"]["code_sha256"],
     shell:
         "python -m embscale harvest {params.packages}"
         " --min-characters {params.min_characters}"
         " --heldout-fraction {params.heldout_fraction}"
+        " --code-texts {params.code_texts}"
+        " --code-min-characters {params.code_min_characters}"
         " --seed {params.seed}"
         " --sha256 {params.sha256}"
+        " --code-sha256 {params.code_sha256}"
+        " --code {output.functions:q}"
         " --output {params.folder:q} 2> {log:q}"
 
 

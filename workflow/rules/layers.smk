@@ -1,66 +1,118 @@
 """Chapter 4: layers.
 
-Texts run through each model; a linear classifier says which layer a hidden state
-comes from; norms and principal components show why.
+Texts run through each model; classifiers say which layer a hidden state comes from; ablations, controls
+and geometry show why one can tell.  Every model is classified on the first source of texts; the base
+model also gets the grid, the ablations and the transfer between sources.
 """
 
-TEXTS = config["layers"]["texts"]
-HELDOUT = TEXTS == "heldout"
+SETTINGS = config["layers"]
+# Sources of texts by name, the first being the one of all models.
+SOURCES = {source["name"]: source for source in SETTINGS["texts"]}
+MAIN_SOURCE = next(iter(SOURCES))
+if SETTINGS["base"] not in LAYER_MODELS:
+    raise WorkflowError(
+        f"layers.base: {SETTINGS['base']} takes no part in this study; allowed: one of {', '.join(LAYER_MODELS)}"
+    )
+for model in SETTINGS["pictured"]:
+    if model not in LAYER_MODELS:
+        raise WorkflowError(
+            f"layers.pictured: {model} takes no part in this study; allowed: {', '.join(LAYER_MODELS)}"
+        )
+# What names the model in rows.
+OF_MODEL = dict(
+    suite=lambda wildcards: SUITES[wildcards.model],
+    step=lambda wildcards: step_of(CHECKPOINTS[wildcards.model][-1]),
+)
+# Shared by all commands that fit classifiers.
+FITS = (
+    " --seeds {params.layers[seeds]}"
+    " --first-position {params.layers[first_position]}"
+    " --test-fraction {params.layers[test_fraction]}"
+    " --inverse-regularisation {params.layers[inverse_regularisation]}"
+    " --memory-gb {params.layers[memory_gb]}"
+    " --chunk {params.layers[chunk]}"
+    " --device {params.layers[device]}"
+    " --resamples {params.layers[bootstrap_resamples]}"
+    " --bootstrap-seed {params.layers[bootstrap_seed]}"
+    " --suite {params.suite}"
+    " --model {wildcards.model}"
+    " --step {params.step}"
+)
+FIT_SETTINGS = {
+    name: SETTINGS[name]
+    for name in [
+        "seeds",
+        "first_position",
+        "test_fraction",
+        "inverse_regularisation",
+        "memory_gb",
+        "chunk",
+        "device",
+        "bootstrap_resamples",
+        "bootstrap_seed",
+    ]
+}
 
 
 rule states:
     """Store the hidden states of texts at every layer."""
     input:
         code=command_sources("states"),
-        texts=(
-            task_files(config["corpus"]["task"])[0]
-            if HELDOUT
-            else HUB / "texts" / f"{TEXTS}.jsonl.gz"
-        ),
+        texts=lambda wildcards: source_file(SOURCES[wildcards.source]["of"]),
         tokenizer=lambda wildcards: tokenizer_file(TOKENIZERS[wildcards.model]),
         checkpoint=lambda wildcards: checkpoint_files(
             wildcards.model, CHECKPOINTS[wildcards.model][-1]
         ),
     output:
-        states="<results>/states/{model}.safetensors",
-        note="<results>/states/{model}.safetensors.note.json",
+        states="<results>/states/{source}/{model}.safetensors",
+        note="<results>/states/{source}/{model}.safetensors.note.json",
     log:
-        "<logs>/states/{model}.log",
+        "<logs>/states/{source}-{model}.log",
     benchmark:
-        "<benchmarks>/states/{model}.tsv"
+        "<benchmarks>/states/{source}-{model}.tsv"
     conda:
         "../envs/embscale.yaml"
     threads: 1
     params:
         checkpoint=lambda wildcards, input: Path(input.checkpoint[0]).parent,
         tokenizer=subpath(input.tokenizer, parent=True),
-        text_split="--text-split heldout" if HELDOUT else "",
-        texts_count=config["layers"]["texts_count"],
-        tokens=config["layers"]["tokens"],
-        first_position=config["layers"]["first_position"],
-        batch=config["layers"]["batch"],
-        seed=config["layers"]["texts_seed"],
+        source=lambda wildcards: source_flags(SOURCES[wildcards.source]),
+        texts_count=SETTINGS["texts_count"],
+        min_tokens=SETTINGS["min_tokens"],
+        tokens=SETTINGS["tokens"],
+        batch=SETTINGS["batch"],
+        precision=SETTINGS["precision"],
+        device=SETTINGS["device"],
+        storage_gb=SETTINGS["storage_gb"],
+        seed=SETTINGS["texts_seed"],
     shell:
         "python -m embscale states {params.checkpoint:q}"
         " --tokenizer {params.tokenizer:q}"
-        " --texts {input.texts:q} {params.text_split}"
+        " --texts {input.texts:q} {params.source}"
         " --texts-count {params.texts_count}"
+        " --min-tokens {params.min_tokens}"
         " --tokens {params.tokens}"
-        " --first-position {params.first_position}"
+        " --first-position 0"
         " --batch {params.batch}"
+        " --precision {params.precision}"
+        " --device {params.device}"
+        " --storage-gb {params.storage_gb}"
         " --seed {params.seed}"
         " --output {output.states:q} 2> {log:q}"
 
 
 rule probe:
-    """Fit a linear classifier that says which layer a hidden state comes from."""
+    """Fit classifiers that say which layer a hidden state comes from."""
     input:
         code=command_sources("probe"),
-        states=rules.states.output.states,
+        states=lambda wildcards: expand(
+            rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
+        ),
     output:
         rows="<results>/probes/{model}.csv",
         note="<results>/probes/{model}.csv.note.json",
         confusion="<results>/probes/{model}-confusion.csv",
+        curves="<results>/probes/{model}-curves.csv",
     log:
         "<logs>/probe/{model}.log",
     benchmark:
@@ -69,37 +121,136 @@ rule probe:
         "../envs/embscale.yaml"
     threads: 1
     params:
-        split=config["layers"]["split"],
-        test_fraction=config["layers"]["test_fraction"],
-        seeds=config["layers"]["seeds"],
-        inverse_regularisation=config["layers"]["inverse_regularisation"],
-        resamples=config["layers"]["bootstrap_resamples"],
-        bootstrap_seed=config["layers"]["bootstrap_seed"],
-        step=lambda wildcards: step_of(CHECKPOINTS[wildcards.model][-1]),
-        suite=lambda wildcards: SUITES[wildcards.model],
+        **OF_MODEL,
+        layers=FIT_SETTINGS,
+        texts=MAIN_SOURCE,
+        classifiers=SETTINGS["classifiers"],
+        splits=SETTINGS["splits"],
+        inputs=SETTINGS["inputs"],
+        controls=SETTINGS["controls"],
+        epochs=SETTINGS["epochs"],
+        tree_depth=SETTINGS["tree_depth"],
     shell:
         "python -m embscale probe {input.states:q}"
+        " --texts {params.texts}"
+        " --classifiers {params.classifiers}"
+        " --splits {params.splits}"
+        " --inputs {params.inputs}"
+        " --controls {params.controls}"
+        " --epochs {params.epochs}"
+        " --tree-depth {params.tree_depth}" + FITS + " --output {output.rows:q}"
+        " --confusion {output.confusion:q}"
+        " --curves {output.curves:q} 2> {log:q}"
+
+
+rule grid:
+    """Classifiers on shorter and longer windows of fewer and more texts, as published and matched."""
+    input:
+        code=command_sources("grid"),
+        states=lambda wildcards: expand(
+            rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
+        ),
+    output:
+        rows="<results>/grid/{model}.csv",
+        note="<results>/grid/{model}.csv.note.json",
+    log:
+        "<logs>/grid/{model}.log",
+    benchmark:
+        "<benchmarks>/grid/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
+    params:
+        **OF_MODEL,
+        layers=FIT_SETTINGS,
+        texts=MAIN_SOURCE,
+        split=SETTINGS["splits"][0],
+        classifiers=SETTINGS["grid"]["classifiers"],
+        windows=SETTINGS["grid"]["windows"],
+        counts=SETTINGS["grid"]["counts"],
+        epochs=SETTINGS["epochs"],
+    shell:
+        "python -m embscale grid {input.states:q}"
+        " --texts {params.texts}"
+        " --classifiers {params.classifiers}"
         " --split {params.split}"
-        " --test-fraction {params.test_fraction}"
-        " --seeds {params.seeds}"
-        " --inverse-regularisation {params.inverse_regularisation}"
-        " --resamples {params.resamples}"
-        " --bootstrap-seed {params.bootstrap_seed}"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " --step {params.step}"
-        " --output {output.rows:q}"
-        " --confusion {output.confusion:q} 2> {log:q}"
+        " --windows {params.windows}"
+        " --counts {params.counts}"
+        " --epochs {params.epochs}" + FITS + " --output {output.rows:q} 2> {log:q}"
+
+
+rule ablate:
+    """What the classifier of the base model uses."""
+    input:
+        code=command_sources("ablate"),
+        states=lambda wildcards: expand(
+            rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
+        ),
+    output:
+        rows="<results>/ablations/{model}.csv",
+        note="<results>/ablations/{model}.csv.note.json",
+    log:
+        "<logs>/ablate/{model}.log",
+    benchmark:
+        "<benchmarks>/ablate/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
+    params:
+        **OF_MODEL,
+        layers=FIT_SETTINGS,
+        texts=MAIN_SOURCE,
+        split=SETTINGS["splits"][0],
+        random_masks=SETTINGS["random_masks"],
+    shell:
+        "python -m embscale ablate {input.states:q}"
+        " --texts {params.texts}"
+        " --split {params.split}"
+        " --random-masks {params.random_masks}"
+        + FITS
+        + " --output {output.rows:q} 2> {log:q}"
+
+
+rule transfer:
+    """Classifiers of the base model trained on one source of texts and tested on the others."""
+    input:
+        code=command_sources("transfer"),
+        states=lambda wildcards: expand(
+            rules.states.output.states, source=SOURCES, model=wildcards.model
+        ),
+    output:
+        rows="<results>/transfer/{model}.csv",
+        note="<results>/transfer/{model}.csv.note.json",
+    log:
+        "<logs>/transfer/{model}.log",
+    benchmark:
+        "<benchmarks>/transfer/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
+    params:
+        **OF_MODEL,
+        layers=FIT_SETTINGS,
+        states=lambda wildcards, input: flags(
+            "--states",
+            [f"{name}={path}" for name, path in zip(SOURCES, input.states)],
+        ),
+    shell:
+        "python -m embscale transfer {params.states}"
+        + FITS
+        + " --output {output.rows:q} 2> {log:q}"
 
 
 rule geometry:
-    """Principal components and lengths of the hidden states."""
+    """Lengths, spread and kinship of the layers."""
     input:
         code=command_sources("geometry"),
-        states=rules.states.output.states,
+        states=lambda wildcards: expand(
+            rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
+        ),
     output:
-        pca="<results>/geometry/{model}-pca.csv",
-        note="<results>/geometry/{model}-pca.csv.note.json",
+        structure="<results>/geometry/{model}.csv",
+        note="<results>/geometry/{model}.csv.note.json",
         norms="<results>/geometry/{model}-norms.csv",
     log:
         "<logs>/geometry/{model}.log",
@@ -109,16 +260,143 @@ rule geometry:
         "../envs/embscale.yaml"
     threads: 1
     params:
-        points=config["layers"]["points"],
-        seed=config["layers"]["points_seed"],
-        step=lambda wildcards: step_of(CHECKPOINTS[wildcards.model][-1]),
-        suite=lambda wildcards: SUITES[wildcards.model],
+        **OF_MODEL,
+        texts=MAIN_SOURCE,
+        tied=lambda wildcards: tied(wildcards.model),
+        first_position=SETTINGS["first_position"],
+        flags=all_flags(SETTINGS["geometry"]),
     shell:
-        "python -m embscale geometry {input.states:q}"
-        " --points {params.points}"
-        " --seed {params.seed}"
+        "python -m embscale geometry {input.states:q} {params.flags}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
-        " --pca {output.pca:q}"
-        " --norms {output.norms:q} 2> {log:q}"
+        " --tied {params.tied}"
+        " --texts {params.texts}"
+        " --first-position {params.first_position}"
+        " --norms {output.norms:q}"
+        " --output {output.structure:q} 2> {log:q}"
+
+
+rule reductions:
+    """Hidden states in two dimensions."""
+    input:
+        code=command_sources("reductions"),
+        states=lambda wildcards: expand(
+            rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
+        ),
+    output:
+        points="<results>/reductions/{model}.csv",
+        note="<results>/reductions/{model}.csv.note.json",
+        quality="<results>/reductions/{model}-quality.csv",
+    log:
+        "<logs>/reductions/{model}.log",
+    benchmark:
+        "<benchmarks>/reductions/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
+    params:
+        **OF_MODEL,
+        texts=MAIN_SOURCE,
+        tied=lambda wildcards: tied(wildcards.model),
+        first_position=SETTINGS["first_position"],
+        reductions=SETTINGS["reductions"]["kinds"],
+        flags=all_flags(
+            {
+                name: value
+                for name, value in SETTINGS["reductions"].items()
+                if name != "kinds"
+            }
+        ),
+    shell:
+        "python -m embscale reductions {input.states:q}"
+        " --reductions {params.reductions} {params.flags}"
+        " --suite {params.suite}"
+        " --model {wildcards.model}"
+        " --step {params.step}"
+        " --tied {params.tied}"
+        " --texts {params.texts}"
+        " --first-position {params.first_position}"
+        " --quality {output.quality:q}"
+        " --output {output.points:q} 2> {log:q}"
+
+
+rule logit_lens:
+    """What the final norm and the output table make of the states of each layer."""
+    input:
+        code=command_sources("logit-lens"),
+        states=lambda wildcards: expand(
+            rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
+        ),
+        checkpoint=lambda wildcards: checkpoint_files(
+            wildcards.model, CHECKPOINTS[wildcards.model][-1]
+        ),
+    output:
+        rows="<results>/logit_lens/{model}.csv",
+        note="<results>/logit_lens/{model}.csv.note.json",
+    log:
+        "<logs>/logit_lens/{model}.log",
+    benchmark:
+        "<benchmarks>/logit_lens/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
+    params:
+        **OF_MODEL,
+        checkpoint=lambda wildcards, input: Path(input.checkpoint[0]).parent,
+        texts=MAIN_SOURCE,
+        tied=lambda wildcards: tied(wildcards.model),
+        first_position=SETTINGS["first_position"],
+        flags=all_flags(SETTINGS["logit_lens"]),
+    shell:
+        "python -m embscale logit-lens {params.checkpoint:q} {input.states:q} {params.flags}"
+        " --suite {params.suite}"
+        " --model {wildcards.model}"
+        " --step {params.step}"
+        " --tied {params.tied}"
+        " --texts {params.texts}"
+        " --first-position {params.first_position}"
+        " --output {output.rows:q} 2> {log:q}"
+
+
+rule layer_claims:
+    """Put the second study's claims to the rows of this chapter."""
+    input:
+        code=command_sources("layer-claims"),
+        claims="workflow/layer_claims.yaml",
+        probes=expand(rules.probe.output.rows, model=LAYER_MODELS),
+        grid=expand(rules.grid.output.rows, model=SETTINGS["base"]),
+        transfer=expand(rules.transfer.output.rows, model=SETTINGS["base"]),
+        ablations=expand(rules.ablate.output.rows, model=SETTINGS["base"]),
+        structure=expand(rules.geometry.output.structure, model=LAYER_MODELS),
+        quality=expand(rules.reductions.output.quality, model=SETTINGS["pictured"]),
+    output:
+        claims="<results>/layer_claims.csv",
+        note="<results>/layer_claims.csv.note.json",
+        tables=expand(
+            "<results>/report/tables/{table}.md",
+            table=["layer_claims", "layer_claims_not_run"],
+        ),
+    log:
+        "<logs>/layer_claims.log",
+    benchmark:
+        "<benchmarks>/layer_claims.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        tables=lambda wildcards, output: Path(output.tables[0]).parent,
+        texts=MAIN_SOURCE,
+        other_texts=list(SOURCES)[1],
+    shell:
+        "python -m embscale layer-claims"
+        " --probes {input.probes:q}"
+        " --grid {input.grid:q}"
+        " --transfer {input.transfer:q}"
+        " --ablations {input.ablations:q}"
+        " --structure {input.structure:q}"
+        " --quality {input.quality:q}"
+        " --claims {input.claims:q}"
+        " --texts {params.texts}"
+        " --other-texts {params.other_texts}"
+        " --tables {params.tables:q}"
+        " --output {output.claims:q} 2> {log:q}"

@@ -1,9 +1,10 @@
-"""Chapter 5: figures, numbers, report.
+"""Chapter 7: figures, numbers, report.
 
 Figures are drawn from tidy rows; every number in the text is computed by a rule; the text, kept in
 report/, is set beside them in a folder of its own and rendered to one page.
 """
 
+PROBES = expand(rules.probe.output.rows, model=LAYER_MODELS)
 # The rows that each figure shows.
 FIGURE_ROWS = {
     "scaling": [rules.gather.output.csv],
@@ -13,9 +14,39 @@ FIGURE_ROWS = {
     "table_geometry": [rules.gather.output.csv],
     "suite_variants": [rules.gather.output.csv],
     "random_tokenizers": [rules.gather.output.csv],
-    "layer_accuracy": expand(rules.probe.output.rows, model=LAYER_MODELS),
-    "layer_pca": expand(rules.geometry.output.pca, model=LAYER_MODELS),
+    "table_metrics": expand(rules.table_metrics.output.rows, model=LADDER),
+    "static_scaling": [rules.gather.output.csv],
+    "words_probes": expand(rules.words.output.rows, model=CHECKPOINTS),
+    "layer_accuracy": PROBES,
+    "layer_splits": PROBES,
+    "layer_controls": PROBES,
+    "layer_inputs": PROBES,
+    "layer_curves": expand(rules.probe.output.curves, model=LAYER_MODELS),
+    "layer_confusion": expand(rules.probe.output.confusion, model=LAYER_MODELS),
+    "layer_grid": expand(rules.grid.output.rows, model=SETTINGS["base"]),
+    **{
+        f"layer_{part}": expand(rules.ablate.output.rows, model=SETTINGS["base"])
+        for part in ["contributions", "cumulative", "masks"]
+    },
+    "layer_transfer": expand(rules.transfer.output.rows, model=SETTINGS["base"]),
     "layer_norms": expand(rules.geometry.output.norms, model=LAYER_MODELS),
+    "layer_reductions": expand(
+        rules.reductions.output.points, model=SETTINGS["pictured"]
+    ),
+    "layer_structure": expand(rules.geometry.output.structure, model=LAYER_MODELS),
+    "layer_lens": expand(rules.logit_lens.output.rows, model=LAYER_MODELS),
+    **{
+        f"primer_{of_table}": expand(
+            rules.primer_of_table.output.rows, of_table=of_table
+        )
+        for of_table in PRIMER_OF_TABLE
+    },
+    **{
+        f"position_{alone}": expand(rules.primer_alone.output.rows, alone=alone)
+        for alone in PRIMER_ALONE
+    },
+    "position_tables": expand(rules.positions.output.rows, model=LAYER_MODELS),
+    "position_schemes": expand(rules.positions.output.rows, model=LAYER_MODELS),
 }
 # Which of them: the first three show the ladder, on the texts that it was trained on.
 ALL_SCORES = [f"metric={config['scores']['primary_metric']}"]
@@ -30,6 +61,7 @@ FIGURE_FILTERS = {
     "training": LADDER_SCORES,
     "suites": ALL_SCORES,
     "table_geometry": LADDER_SCORES,
+    "static_scaling": LADDER_SCORES,
     "suite_variants": [*ALL_SCORES, f"task={config['claims']['task']}"],
     "random_tokenizers": ALL_SCORES,
 }
@@ -46,6 +78,7 @@ rule draw:
         svg="<results>/report/figures/{figure}.svg",
         note="<results>/report/figures/{figure}.svg.note.json",
         partial="<results>/report/figures/{figure}.md",
+        data="<site>/data/{figure}.csv",
     log:
         "<logs>/draw/{figure}.log",
     benchmark:
@@ -61,6 +94,7 @@ rule draw:
         " --rows {input.rows:q} {params.where}"
         " --svg {output.svg:q}"
         " --partial {output.partial:q}"
+        " --data {output.data:q}"
         " --image figures/{wildcards.figure}.svg 2> {log:q}"
 
 
@@ -78,6 +112,13 @@ rule numbers:
             else []
         ),
         probes=expand(rules.probe.output.rows, model=LAYER_MODELS),
+        primer=[
+            *expand(
+                rules.primer_of_table.output.rows,
+                of_table=["lookup", "gradient", "space", "order"],
+            ),
+            rules.sizes.output.rows,
+        ],
         losses=expand(rules.train.output.losses, width=config["ladder"]["widths"]),
         losses_notes=expand(rules.train.output.note, width=config["ladder"]["widths"]),
         figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
@@ -103,7 +144,7 @@ rule numbers:
         where=flags("--where", LADDER_SCORES),
         other_tasks=lambda wildcards, input: flags("--other-tasks", input.other_tasks),
         vocab_size=config["tokenizer"]["vocab_size"],
-        texts=config["layers"]["texts"],
+        texts=source_words(SOURCES[MAIN_SOURCE]),
     shell:
         "python -m embscale numbers"
         " --study {params.study}"
@@ -112,7 +153,8 @@ rule numbers:
         " {params.where}"
         " --inventory {input.inventory:q} {params.other_tasks}"
         " --probes {input.probes:q}"
-        " --texts {params.texts}"
+        " --texts {params.texts:q}"
+        " --primer {input.primer:q}"
         " --losses {input.losses:q}"
         " --vocab-size {params.vocab_size}"
         " --figures {input.figures:q}"
@@ -136,19 +178,56 @@ rule text:
         "cp {input:q} {output:q} 2> {log:q}"
 
 
-rule render:
-    """Render the text with its figures and numbers to one page."""
+rule explorer:
+    """Make the page on which a reader chooses what is plotted."""
     input:
-        code=command_sources("render"),
+        code=command_sources("explorer"),
+        scores=rules.gather.output.csv,
+        facts=rules.inventory.output.csv,
+        points=expand(rules.reductions.output.points, model=SETTINGS["pictured"]),
+        confusion=expand(rules.probe.output.confusion, model=LAYER_MODELS),
+        layers=expand(rules.probe.output.rows, model=LAYER_MODELS),
+        tokenizer=rules.tokenizer.output.tokenizer,
+    output:
+        page="<site>/explorer.html",
+        note="<site>/explorer.html.note.json",
+    log:
+        "<logs>/explorer.log",
+    benchmark:
+        "<benchmarks>/explorer.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        title=f"Explorer of the study “{config['study']}”",
+        metric=config["scores"]["primary_metric"],
+        tokenizer=subpath(input.tokenizer, parent=True),
+    shell:
+        "python -m embscale explorer"
+        " --title {params.title:q}"
+        " --metric {params.metric}"
+        " --scores {input.scores:q}"
+        " --facts {input.facts:q}"
+        " --points {input.points:q}"
+        " --confusion {input.confusion:q}"
+        " --layers {input.layers:q}"
+        " --tokenizer ladder={params.tokenizer:q}"
+        " --output {output.page:q} 2> {log:q}"
+
+
+rule render:
+    """Render the text with its figures and numbers to one page, and to pages by chapter."""
+    input:
+        code=[*command_sources("render"), *command_sources("chapters")],
         source="<results>/report/index.qmd",
-        project="<results>/report/_quarto.yml",
-        references="<results>/report/references.bib",
+        text=[f"<results>/report/{text}" for text in TEXTS if text != "index.qmd"],
         variables=rules.numbers.output.variables,
         tables=[
             rules.numbers.output.scores,
             rules.numbers.output.tables,
+            rules.sizes.output.partial,
             rules.claims.output.claims,
             rules.claims.output.tables,
+            rules.layer_claims.output.tables,
             rules.compare.output.partial,
         ],
         figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
@@ -156,6 +235,7 @@ rule render:
     output:
         page="<site>/index.html",
         note="<site>/index.html.note.json",
+        chapters=directory("<site>/chapters"),
     log:
         "<logs>/render.log",
     benchmark:
@@ -166,14 +246,25 @@ rule render:
         inputs=lambda wildcards, input: flags(
             "--input",
             [
-                input.project,
-                input.references,
+                *input.text,
                 input.variables,
                 *input.tables,
                 *input.figures,
                 *input.partials,
             ],
         ),
+        # Asked for when the page is made: as a value here it would make the page stale with every commit.
+        commit="\"$(git describe --always --dirty 2> /dev/null || echo 'not known')\"",
     shell:
-        "python -m embscale render {input.source:q} {params.inputs}"
-        " --output {output.page:q} 2> {log:q}"
+        "exec 2> {log:q};"
+        " python -m embscale render {input.source:q} {params.inputs}"
+        " --commit {params.commit}"
+        " --link Explorer=explorer.html"
+        " --link 'Chapter by chapter=chapters/index.html'"
+        " --output {output.page:q};"
+        " python -m embscale chapters {input.source:q} {params.inputs}"
+        " --commit {params.commit}"
+        " --data ../data"
+        " --link Explorer=../explorer.html"
+        " --link 'All on one page=../index.html'"
+        " --output {output.chapters:q}"

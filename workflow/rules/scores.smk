@@ -233,3 +233,42 @@ rule compare:
         "python -m embscale compare {input.scores:q}"
         " --output {output.csv:q}"
         " --partial {output.partial:q} 2> {log:q}"
+
+
+rule table_metrics:
+    """How the rows of a model's tables lie: mean direction, spread, outlying columns, lengths, equal rows."""
+    input:
+        code=command_sources("table-geometry"),
+        tables=lambda wildcards: [
+            table_file(wildcards.model, checkpoint)
+            for checkpoint in CHECKPOINTS[wildcards.model]
+        ],
+        tokens=lambda wildcards: expand(
+            rules.tokenize.output.tokens,
+            task=config["corpus"]["task"],
+            tokenizer=TOKENIZERS[wildcards.model],
+        ),
+    output:
+        rows="<results>/table_metrics/{model}.csv",
+        note="<results>/table_metrics/{model}.csv.note.json",
+    log:
+        "<logs>/table_metrics/{model}.log",
+    benchmark:
+        "<benchmarks>/table_metrics/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
+    params:
+        tables=lambda wildcards, input: [
+            f"{step_of(checkpoint)}={path}"
+            for checkpoint, path in zip(CHECKPOINTS[wildcards.model], input.tables)
+        ],
+        suite=lambda wildcards: SUITES[wildcards.model],
+        tied=lambda wildcards: tied(wildcards.model),
+    shell:
+        "python -m embscale table-geometry {params.tables:q}"
+        " --tokens {input.tokens:q}"
+        " --suite {params.suite}"
+        " --model {wildcards.model}"
+        " --tied {params.tied}"
+        " --output {output.rows:q} 2> {log:q}"

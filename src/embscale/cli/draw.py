@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import embscale.figures
-from embscale.artifacts import recorded
+from embscale.artifacts import file_sha256, recorded
 from embscale.errors import EmbscaleError
 from embscale.figures import NothingToShow
+from embscale.report.markdown import source_fold
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -24,15 +25,22 @@ TEXT_COLUMNS = (
     "classifier",
     "input",
     "layer",
+    "mask",
     "metric",
     "model",
+    "part",
+    "positions",
     "scaling",
+    "scheme",
     "seed",
     "split",
     "suite",
     "task",
+    "text",
+    "token",
     "tokenizer",
     "variant",
+    "word",
 )
 
 
@@ -43,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_where(parser)
     parser.add_argument("--svg", type=Path, required=True, help="the figure")
     parser.add_argument("--partial", type=Path, required=True, metavar="MD", help="Markdown that shows the figure")
+    parser.add_argument("--data", type=Path, required=True, metavar="CSV", help="the rows that the figure shows")
     parser.add_argument("--image", metavar="PATH", help="the figure's path as the page knows it")
 
 
@@ -52,15 +61,25 @@ def run(args: argparse.Namespace) -> None:
 
     module = load(args.figure)
     params = {"figure": args.figure, "where": args.where, "image": args.image}
-    with recorded(command="draw", params=params, inputs=args.rows, outputs=[args.svg, args.partial]) as (svg, partial):
+    outputs = [args.svg, args.partial, args.data]
+    with recorded(command="draw", params=params, inputs=args.rows, outputs=outputs) as (svg, partial, data):
         rows = read_rows(args.rows, module.COLUMNS, where=args.where)
+        rows.to_csv(data, index=False)
+        source = source_fold(
+            rule="draw",
+            command=f"draw {args.figure}",
+            module=module.__name__,
+            digests={path.as_posix(): file_sha256(path) for path in args.rows},
+            where=args.where,
+            data=args.data.name,
+        )
         image = args.image or Path(os.path.relpath(args.svg, args.partial.parent)).as_posix()
         try:
             theme.save(module.draw(rows), svg)
-            partial.write_text(markdown(image, module.describe(rows)), "utf-8")
+            partial.write_text(markdown(image, module.describe(rows)) + source, "utf-8")
         except NothingToShow as reason:
             theme.save(theme.figure(height=0.1), svg)
-            partial.write_text(f"{reason}\n", "utf-8")
+            partial.write_text(f"{reason}\n{source}", "utf-8")
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
@@ -124,5 +143,5 @@ def _read(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
 
 def markdown(image: str, alt: str) -> str:
     """An image with its words, in the form that both Quarto and pandoc read."""
-    words = " ".join(alt.split()).replace("\\", "\\\\").replace('"', '\\"')
+    words = " ".join(alt.split()).replace("\\", "\\\\").replace('"', '\\"').replace("{{<", "{\\{<")
     return f'![]({image}){{fig-alt="{words}"}}\n'

@@ -10,15 +10,13 @@ is a file (FILE, or STEP=FILE where the training step goes into the rows) or ran
 from __future__ import annotations
 
 import argparse
-import hashlib
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embscale import random_tables, scores, tables, tokens
+from embscale import named_tables, random_tables, scores, tables, tokens
 from embscale.artifacts import file_sha256, recorded
-from embscale.errors import EmbscaleError
+from embscale.named_tables import OF_TASK
 from embscale.progress import progress
 from embscale.variants import Variant
 
@@ -26,19 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy as np
-    import pandas as pd
 
     from embscale.encoder import Gathered
     from embscale.random_tables import RandomTable
-    from embscale.variants import Context, Rows
+    from embscale.variants import Context, Source
 
-RANDOM = "random"
-MAIN = "main"  # the step of a published checkpoint that does not tell it
 FULL = Variant("full")
-OF_TEXTS = ("sif", "idf")  # variants that depend on the texts of a task
-
-# Variants that a random table can have.  A crop of one is one with fewer columns, a pad one with more.
-OF_RANDOM = ("unit", "centred", "all_but_top", "whitened", "sif", "idf", "bf16")
 
 # Columns of the table by which the texts are learned.
 SCOUT_DIMS = 8
@@ -124,14 +115,9 @@ class Case:
         """
         from embscale.encoder import Gathered
 
-        if isinstance(self.source, Path):
-            table: Rows = tables.Stored.open(self.source)
-        elif self.variant.kind == "full":
-            return Gathered(self.source.blocks(), self.source.rows, ids)
-        else:
-            table = self.source.draw()
+        table: Source = tables.Stored.open(self.source) if isinstance(self.source, Path) else self.source
         rows = table.shape[0]
-        known = context(rows) if self.variant.kind in OF_TEXTS else None
+        known = context(rows) if self.variant.kind in OF_TASK else None
         return Gathered(self.variant.blocks(table, known), rows, ids)
 
 
@@ -158,6 +144,8 @@ def run(args: argparse.Namespace) -> None:
         facts=facts,
     ) as made:
         tokenizer = tokens.load_tokenizer(args.tokenizer)
+        for path in files:
+            named_tables.note_unused_rows(path.name, tables.Stored.open(path).shape[0], tokenizer)
         special = args.special_tokens == "include"
         texts = [TaskTexts(tokenizer, max_length=args.max_length, special_tokens=special) for _ in todo]
         report = progress("evaluate", len(todo) * (len(cases) + 1))
@@ -178,20 +166,20 @@ def run(args: argparse.Namespace) -> None:
         for case in cases:
             table = None
             for task, its in zip(todo, texts, strict=True):
-                if table is None or case.variant.kind in OF_TEXTS:
+                if table is None or case.variant.kind in OF_TASK:
                     table = case.gather(used, its.context)
                 encoder = TableEncoder(table, its, pooling=args.pooling, name=case.label)
                 score = task.evaluate(encoder, resamples=args.resamples, seed=args.bootstrap_seed)
                 keys = shared | case.keys
                 keys |= {"dim": table.shape[1], "task": task.name, "metric": task.metric}
-                keys |= {"data_sha256": _sha256(f"{task.dataset} {its.sha256}")}
+                keys |= {"data_sha256": named_tables.text_sha256(f"{task.dataset} {its.sha256}")}
                 rows.append(keys | {name: getattr(score, name) for name in ESTIMATE})
                 examples.append(score.examples.assign(**keys, interval_over=score.interval_over))
                 report(done := done + 1, f"{task.name}: {case.label} {score.value:.4f}")
-        _numbered(pd.DataFrame(rows))[[*scores.KEYS, *ESTIMATE]].to_csv(made[0], index=False)
+        scores.without_none(pd.DataFrame(rows))[[*scores.KEYS, *ESTIMATE]].to_csv(made[0], index=False)
         if args.per_example:
             columns = [*scores.KEYS, "interval_over", *tasks.EXAMPLE_COLUMNS]
-            scores.write_parquet(_numbered(pd.concat(examples, ignore_index=True))[columns], made[1])
+            scores.write_parquet(scores.without_none(pd.concat(examples, ignore_index=True))[columns], made[1])
 
 
 def _cases(args: argparse.Namespace) -> list[Case]:
@@ -203,35 +191,12 @@ def _cases(args: argparse.Namespace) -> list[Case]:
     variants = dict.fromkeys([FULL, *map(Variant.parse, args.variants)])
     cases = []
     for text in args.tables:
-        if text.startswith(f"{RANDOM}:"):
+        if named_tables.is_random(text):
             drawn = random_tables.parse_random(text)
-            keys: dict[str, Any] = {"suite": RANDOM, "model": RANDOM, "step": None, "table_sha256": _sha256(drawn.text)}
-            keys |= {"variant_dims": drawn.dims, "seed": drawn.seed}
-            name = f"{RANDOM}_{drawn.generator}" if drawn.generator else RANDOM
-            for variant in variants:
-                if variant.kind not in ("full", *OF_RANDOM):
-                    raise EmbscaleError(
-                        f"variant {variant.text!r} of {text}: a random table with fewer or more columns is another "
-                        f"random table; of random ones there are {', '.join(OF_RANDOM)}"
-                    )
-                changed = {"variant": name if variant == FULL else f"{name}+{variant.kind}"}
-                cases.append(Case(drawn, variant, keys | changed | {"strength": variant.strength}))
+            cases += [Case(drawn, variant, named_tables.random_keys(drawn, variant)) for variant in variants]
             continue
-        match = re.fullmatch(rf"(\d+|{MAIN})=(.+)", text)
-        step, path = (match[1], Path(match[2])) if match else (MAIN, Path(text))
-        keys = {"suite": args.suite, "model": args.model or path.stem, "step": None if step == MAIN else int(step)}
-        keys["table_sha256"] = file_sha256(path) if path.is_file() else ""  # a missing one is told of as an input
-        for variant in variants:
-            kind = f"{variant.kind}_{variant.generator}" if variant.generator else variant.kind
-            asked = {"variant_dims": variant.dims, "seed": variant.seed, "strength": variant.strength}
-            cases.append(Case(path, variant, keys | asked | {"variant": kind}))
+        step, path = named_tables.split_step(text)
+        digest = file_sha256(path) if path.is_file() else ""  # a missing one is told of as an input
+        keys = named_tables.file_keys(suite=args.suite, model=args.model, step=step, path=path, table_sha256=digest)
+        cases += [Case(path, variant, keys | named_tables.variant_keys(variant)) for variant in variants]
     return cases
-
-
-def _numbered(rows: pd.DataFrame) -> pd.DataFrame:
-    """Whole numbers as such, where some rows have none."""
-    return rows.astype(dict.fromkeys(["step", "variant_dims", "seed"], "Int64") | {"strength": "Float64"})
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Collect the docstrings of pinned packages as a retrieval task in the BEIR format."""
+"""Collect texts of two genres from pinned packages: docstrings as a retrieval task in the BEIR format, and code."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--package", dest="packages", action="append", required=True, metavar="NAME==VERSION")
     parser.add_argument("--min-characters", type=int, required=True, help="leave out shorter docstrings")
     parser.add_argument("--heldout-fraction", type=float, required=True, help="share of documents kept from training")
-    parser.add_argument("--seed", type=int, required=True, help="seed of the held-out split")
+    parser.add_argument("--code-texts", type=int, required=True, help="functions to take, their docstrings left out")
+    parser.add_argument("--code-min-characters", type=int, required=True, help="leave out shorter functions")
+    parser.add_argument("--seed", type=int, required=True, help="seed of the held-out split and of the functions")
     parser.add_argument("--sha256", required=True, help="expected digest of the corpus, or 'any'")
+    parser.add_argument("--code-sha256", required=True, help="expected digest of the functions, or 'any'")
+    parser.add_argument("--code", type=Path, required=True, metavar="CODE.jsonl.gz", help="where the functions go")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format"
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Harvest, compare the digest, write."""
+    """Harvest, compare the digests, write."""
     packages = dict(package.split("==", 1) for package in args.packages)
-    found = corpus.harvest(packages, min_characters=args.min_characters)
-    digest = found.sha256()
+    found = corpus.harvest(packages, min_characters=args.min_characters, code_min_characters=args.code_min_characters)
+    functions = corpus.choose(found.functions, count=args.code_texts, seed=args.seed)
+    digest, code_digest = found.sha256(), corpus.sha256(functions)
     print(f"{len(found.documents)} documents, {len(found.queries)} queries, sha256 {digest}", file=sys.stderr)
-    if args.sha256 not in ("any", digest):
-        raise EmbscaleError(
-            f"corpus.sha256: the harvested texts have the digest {digest}, but params.yaml names {args.sha256}; "
-            "the package versions agree, so installed sources or the harvest itself changed. "
-            "If that is meant, put the new digest into params.yaml"
-        )
+    print(f"{len(functions)} of {len(found.functions)} functions, sha256 {code_digest}", file=sys.stderr)
+    _check(args.sha256, digest, "corpus.sha256")
+    _check(args.code_sha256, code_digest, "corpus.code_sha256")
     rows = [
         {
             "_id": document.name,
@@ -57,15 +59,30 @@ def run(args: argparse.Namespace) -> None:
         "packages": packages,
         "min_characters": args.min_characters,
         "heldout_fraction": args.heldout_fraction,
+        "code_texts": args.code_texts,
+        "code_min_characters": args.code_min_characters,
         "seed": args.seed,
         "sha256": digest,
+        "code_sha256": code_digest,
     }
+    code_rows = [{"_id": f.name, "text": f.text, "metadata": {"package": f.package}} for f in functions]
     outputs = [args.output / "corpus.jsonl.gz", args.output / "queries.jsonl", args.output / "qrels" / "test.tsv"]
-    with recorded(command="harvest", params=params, inputs=[], outputs=outputs) as (
+    with recorded(command="harvest", params=params, inputs=[], outputs=[*outputs, args.code]) as (
         corpus_path,
         queries_path,
         qrels_path,
+        code_path,
     ):
         corpus_path.write_bytes(beir.gzip_bytes(beir.jsonl_bytes(rows)))
         queries_path.write_bytes(beir.jsonl_bytes(queries))
         qrels_path.write_text(qrels, "utf-8")
+        code_path.write_bytes(beir.gzip_bytes(beir.jsonl_bytes(code_rows)))
+
+
+def _check(expected: str, digest: str, key: str) -> None:
+    if expected not in ("any", digest):
+        raise EmbscaleError(
+            f"{key}: the harvested texts have the digest {digest}, but params.yaml names {expected}; "
+            "the package versions agree, so installed sources or the harvest itself changed. "
+            "If that is meant, put the new digest into params.yaml"
+        )

@@ -22,6 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--probes", type=Path, nargs="+", required=True, help="from embscale probe")
     parser.add_argument("--texts", required=True, help="whose hidden states were taken: heldout, or a data set's name")
+    parser.add_argument(
+        "--primer", type=Path, nargs="+", required=True, help="lookup.csv and others, from embscale primer"
+    )
     parser.add_argument("--losses", type=Path, nargs="+", required=True, help="from embscale train")
     parser.add_argument("--vocab-size", type=int, required=True)
     parser.add_argument("--figures", type=Path, nargs="+", required=True, help="figures of the report")
@@ -38,6 +41,7 @@ def run(args: argparse.Namespace) -> None:
     import yaml
 
     from embscale import numbers
+    from embscale.primer.numbers import primer_numbers
 
     notes = [note_path(figure) for figure in args.figures]
     qrels = args.task / "qrels" / "test.tsv"
@@ -48,6 +52,7 @@ def run(args: argparse.Namespace) -> None:
         args.inventory,
         *args.other_tasks,
         *args.probes,
+        *args.primer,
         *args.losses,
         *notes,
     ]
@@ -64,6 +69,7 @@ def run(args: argparse.Namespace) -> None:
             "corpus": numbers.corpus_numbers(list(beir.read_jsonl(inputs[0])), pd.read_csv(qrels, sep="\t")),
             "scores": numbers.score_numbers(scores),
             "layers": numbers.layer_numbers(probes, args.texts),
+            "primer": primer_numbers(**{path.stem: read_rows([path], (), where=[]) for path in args.primer}),
             "ladder": {name: str(training[0]["params"][name]) for name in ("blocks", "steps", "context", "batch")}
             | {"tokens": f"{max(int(rows['tokens'].max()) for rows in losses.values()):,}"},
             "versions": training[0]["libraries"],

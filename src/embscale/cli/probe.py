@@ -3,55 +3,83 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from embscale.artifacts import recorded
+from embscale.cli import _layers
 
-NAMES = ("split", "test_fraction", "seeds", "inverse_regularisation", "resamples", "bootstrap_seed")
+OWN = ("texts", "classifiers", "splits", "inputs", "controls", "epochs", "tree_depth")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("states", type=Path, metavar="STATES.safetensors", help="from embscale states")
+    _layers.add_states(parser)
     parser.add_argument(
-        "--split", choices=("text", "token", "vector"), required=True, help="what both sides never share"
+        "--classifiers",
+        nargs="+",
+        required=True,
+        metavar="NAME",
+        help="logistic_regression, sgd (the study's own), decision_tree, lda, nearest_centroid, norm_only, "
+        "position_only, majority",
     )
-    parser.add_argument("--test-fraction", type=float, required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", required=True, help="of the splits")
-    parser.add_argument("--inverse-regularisation", type=float, required=True, help="C of the logistic regression")
-    parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the texts")
-    parser.add_argument("--bootstrap-seed", type=int, required=True)
-    parser.add_argument("--suite", required=True, help="goes into the rows")
-    parser.add_argument("--model", required=True, help="goes into the rows")
-    parser.add_argument("--step", required=True, help="goes into the rows; main if it is not known")
+    parser.add_argument(
+        "--splits", nargs="+", required=True, choices=("text", "token", "vector"), help="what both sides never share"
+    )
+    parser.add_argument(
+        "--inputs", nargs="+", required=True, metavar="NAME", help="raw, unit, z_scored, layer_normed, mean_removed"
+    )
+    parser.add_argument(
+        "--controls",
+        nargs="*",
+        required=True,
+        metavar="NAME",
+        help="scalar_norm, gaussian, study_random; none if empty",
+    )
+    _layers.add_sgd(parser)
+    parser.add_argument("--tree-depth", type=int, required=True, help="of the decision tree, at most")
+    _layers.add_arguments(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PROBES.csv")
     parser.add_argument("--confusion", type=Path, required=True, metavar="CONFUSION.csv")
+    parser.add_argument("--curves", type=Path, required=True, metavar="CURVES.csv", help="of sgd, by epoch")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Fit one classifier per seed, write rows and confusion counts."""
-    from embscale import hidden_states, probes
+    """Fit one classifier per condition and seed; write rows, confusion counts and curves."""
+    from embscale import hidden_states, layer_classifiers, layer_examples, probes
+    from embscale.progress import progress
 
-    keys = {"suite": args.suite, "model": args.model, "step": "" if args.step == "main" else args.step}
-    params = {name: getattr(args, name) for name in NAMES} | keys
-    outputs = [args.output, args.confusion]
-    with recorded(command="probe", params=params, inputs=[args.states], outputs=outputs) as (rows_path, confusion_path):
-        states = hidden_states.load(args.states)
-        fits = [
-            probes.fit(
-                states,
-                split=args.split,
-                test_fraction=args.test_fraction,
-                seed=seed,
-                inverse_regularisation=args.inverse_regularisation,
-            )
-            for seed in args.seeds
-        ]
-        for seed, fit in zip(args.seeds, fits, strict=True):
-            if not fit.converged:
-                print(f"{args.model}, seed {seed}: not converged after {probes.ITERATIONS} iterations", file=sys.stderr)
-        rows = probes.rows(fits, args.seeds, states.classes, resamples=args.resamples, seed=args.bootstrap_seed)
-        described = {"classifier": probes.CLASSIFIER, "split": args.split, "input": probes.INPUT}
-        rows.assign(**keys, **described)[probes.COLUMNS].to_csv(rows_path, index=False)
-        probes.confusion(fits, states.classes).assign(**keys).to_csv(confusion_path, index=False)
+    for flag, known in (
+        ("classifiers", layer_classifiers.CLASSIFIERS),
+        ("inputs", layer_examples.INPUTS),
+        ("controls", tuple(layer_examples.EXPECTED)),
+    ):
+        _layers.check(flag, getattr(args, flag), known)
+    outputs = [args.output, args.confusion, args.curves]
+    with recorded(command="probe", params=_layers.params(args, *OWN), inputs=[args.states], outputs=outputs) as paths:
+        settings = _layers.settings(args, epochs=args.epochs, tree_depth=args.tree_depth)
+        states = layer_examples.held(hidden_states.load(args.states), memory_gb=args.memory_gb)
+        used = layer_examples.used_vectors(states, first_position=args.first_position)
+        keys = _layers.keys(args, states, used)
+        layers, bootstrap = states.classes, {"resamples": args.resamples, "seed": args.bootstrap_seed}
+        conditions = probes.conditions(args.classifiers, args.splits, args.inputs, args.controls)
+        rows, confusion, curves = [], [], []
+        found = {}
+        told = progress("conditions", len(conditions))
+        for done, condition in enumerate(conditions, 1):
+            fits = probes.run(states, used, condition, settings, seeds=args.seeds, name=args.model)
+            described = keys | condition.described() | {"trained_on": args.texts}
+            rows.append(probes.rows(fits, args.seeds, layers, **bootstrap).assign(**described))
+            confusion.append(probes.confusion(fits, args.seeds, layers).assign(**described))
+            curves.append(probes.curves(fits, args.seeds).assign(**described))
+            found[condition] = fits
+            if (counterpart := condition.with_means) in found:
+                share = probes.mean_shift_share(found[counterpart], fits, args.seeds, layers, **bootstrap)
+                rows.append(share.assign(**described))
+            told(done, " ".join(condition))
+        for path, frames, columns in zip(
+            paths,
+            (rows, confusion, curves),
+            (probes.COLUMNS, probes.CONFUSION_COLUMNS, probes.CURVE_COLUMNS),
+            strict=True,
+        ):
+            probes.complete(frames, columns).to_csv(path, index=False)

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from embscale.artifacts import file_sha256, recorded
+from embscale.errors import EmbscaleError
 from embscale.report.pandoc import DESIGN
 from embscale.report.render import CHOICES, choose, render
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "source", type=Path, metavar="SOURCE.qmd", help="main document; all paths in it start at its folder"
-    )
+    add_page(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html", help="the page")
     parser.add_argument(
         "--renderer",
         choices=CHOICES,
         default="auto",
         help="auto takes Quarto where it is installed (default: %(default)s)",
+    )
+
+
+def add_page(parser: argparse.ArgumentParser) -> None:
+    """Declare what a page is made from."""
+    parser.add_argument(
+        "source", type=Path, metavar="SOURCE.qmd", help="main document; all paths in it start at its folder"
     )
     parser.add_argument(
         "--input",
@@ -30,13 +37,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="another file that the page is made from, for its note; can be given again",
     )
+    parser.add_argument(
+        "--commit", default="not known", help="state of the repository, told on the page (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--data",
+        default="data",
+        metavar="URL",
+        help="the folder with the rows behind the figures, for {{< meta data >}} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--link",
+        dest="links",
+        action="append",
+        default=[],
+        metavar="TITLE=URL",
+        help="another page of the site, for the navigation; can be given again",
+    )
+
+
+def page_metadata(args: argparse.Namespace) -> dict[str, Any]:
+    """What the flags of `add_page` say of a page, as metadata.
+
+    Raises:
+        EmbscaleError: a link is not a title with an address.
+    """
+    pairs = [text.partition("=") for text in args.links]
+    if wrong := ["".join(pair) for pair in pairs if not all(pair)]:
+        raise EmbscaleError(f"--link {wrong[0]}: expected TITLE=URL")
+    links = [{"title": title, "url": url} for title, _, url in pairs]
+    return {"commit": args.commit, "data": args.data, "links": links}
 
 
 def run(args: argparse.Namespace) -> None:
     """Make the page and its note."""
-    renderer = choose(args.renderer)
+    renderer, extra = choose(args.renderer), page_metadata(args)
     # The note's source digests cover only Python; the page also follows from these files.
-    params = {"renderer": renderer.label, "design": {file.name: file_sha256(file) for file in DESIGN}}
+    params = extra | {"renderer": renderer.label, "design": {file.name: file_sha256(file) for file in DESIGN}}
     inputs = [args.source, *args.input]
     with recorded(command="render", params=params, inputs=inputs, outputs=[args.output]) as [page]:
-        page.write_bytes(render(args.source, renderer).encode("utf-8"))
+        page.write_bytes(render(args.source, renderer, **extra).encode("utf-8"))

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import argparse
 import functools
-import hashlib
-import itertools
-import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from embscale import beir, scores, tokens
+from embscale import beir, named_tables, scores, tokens
 from embscale.artifacts import file_sha256, recorded
 from embscale.errors import EmbscaleError
+from embscale.named_tables import NO_KEYS, OF_TASK
 from embscale.progress import progress
 
 if TYPE_CHECKING:
@@ -31,29 +29,21 @@ if TYPE_CHECKING:
 
     from embscale.beir import RetrievalData
     from embscale.random_tables import Generator, RandomTable
-    from embscale.retrieval import Ranking, Scorer, Table
+    from embscale.retrieval import Padding, Ranking, Scorer, Table
     from embscale.tokens import TokenisedTexts
-    from embscale.variants import Rows, Variant
+    from embscale.variants import Rows, Source, Variant
 
-RANDOM = "random"
 REFERENCE = "reference"
-MAIN = "main"  # the step of a published checkpoint that does not tell it
 
 # Lines that need no table; `embscale.lexical` makes them.
 REFERENCES = ("overlap", "overlap_idf", "bm25")
-
-# Variants that a random table can have.  A crop of one is one with fewer columns, a pad one with more.
-OF_RANDOM = ("unit", "centred", "all_but_top", "whitened", "sif", "idf", "bf16")
-
-# Variants that weigh tokens by how often a task's documents hold them.
-OF_TASK = ("sif", "idf")
 
 # What the first study did (its notebooks and its evaluation script); a run of one's own leaves special tokens out.
 FAITHFUL = {"special_tokens": "include", "max_length": 2048, "pooling": "mean"}
 DEFAULTS = FAITHFUL | {"special_tokens": "exclude"}
 
-# What a row says that has no step, seed and so on.
-NO_KEYS = dict.fromkeys(("step", "variant_dims", "strength", "seed", "dim"), scores.NONE)
+# Of these a run can have several; each table is made once for all.
+FACTORS = ("special_tokens", "pooling")
 
 # What the scores depend on beside files; it goes into the note.
 PARAMS = (
@@ -84,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TOKENS.safetensors",
-        help="from embscale tokenize, in place of a tokenizer; one for each --beir",
+        help="from embscale tokenize, in place of a tokenizer; one for each --beir; a task can have several",
     )
     parser.add_argument(
         "--beir", type=Path, action="append", required=True, metavar="FOLDER", help="a task; can be given again"
@@ -93,13 +83,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--variant", dest="variants", action="append", default=[], help="of the tables beside full; can be given again"
     )
     parser.add_argument(
-        "--variants-of", choices=("all", "last"), default="all", help="variants of every table, or of the last one"
+        "--variants-of",
+        choices=("all", "files", "last"),
+        default="all",
+        help="variants of every table, of those that are files, or of the last one",
     )
     parser.add_argument(
         "--metric", dest="metrics", action="append", help="MTEB's name of it (ndcg_at_10); can be given again"
     )
-    parser.add_argument("--pooling", choices=("mean", "sum", "max"), help="of a text's tokens (mean)")
-    parser.add_argument("--special-tokens", choices=("exclude", "include"), help="of the tokenizer (exclude)")
+    parser.add_argument(
+        "--pooling",
+        action="append",
+        choices=("mean", "sum", "max"),
+        help="of a text's tokens (mean); can be given again",
+    )
+    parser.add_argument(
+        "--special-tokens",
+        action="append",
+        choices=("exclude", "include"),
+        help="of the tokenizer (exclude); can be given again",
+    )
     parser.add_argument("--max-length", type=int, help="tokens after which a text is cut (2048)")
     parser.add_argument(
         "--faithful",
@@ -123,7 +126,8 @@ def run(args: argparse.Namespace) -> None:
     import pandas as pd
     import torch
 
-    from embscale.retrieval import Scorer, choose_device, depth_of
+    from embscale.devices import choose_device
+    from embscale.retrieval import Scorer, depth_of
 
     _settle(args)
     if args.threads:
@@ -140,22 +144,25 @@ def run(args: argparse.Namespace) -> None:
         tokenizer = tokens.load_tokenizer(args.tokenizer) if args.tokenizer else None
         for number, folder in enumerate(args.beir):
             data = beir.load(folder)
-            groups, made_of = _tokenised(args, number, data, tokenizer)
-            shared = {
-                "tokenizer": args.tokenizer_name,
-                "pooling": args.pooling,
-                "special_tokens": made_of["special_tokens"],
-                "task": data.name,
-                "tokenizer_sha256": made_of["tokenizer_sha256"],
-                "data_sha256": data.sha256,
-            }
-            tasks.append((Scorer(data, *groups, pooling=args.pooling, depth=depth, device=device), shared))
+            for groups, made_of in _tokenised(args, number, data, tokenizer):
+                for pooling in args.pooling:
+                    shared = {
+                        "tokenizer": args.tokenizer_name,
+                        "pooling": pooling,
+                        "special_tokens": made_of["special_tokens"],
+                        "task": data.name,
+                        "tokenizer_sha256": made_of["tokenizer_sha256"],
+                        "data_sha256": data.sha256,
+                    }
+                    if shared in [keys for _, keys in tasks]:
+                        factors = ", ".join(f"{name} {shared[name]}" for name in FACTORS)
+                        raise EmbscaleError(f"task {data.name}: asked for twice with {factors}; leave one away")
+                    tasks.append((Scorer(data, *groups, pooling=pooling, depth=depth, device=device), shared))
         # A table that has to be drawn or computed is made once for all tasks.
         used = functools.reduce(np.union1d, (scorer.rows for scorer, _ in tasks))
         for job in jobs:
-            if tokenizer and isinstance(job, Job) and job.rows > tokenizer.get_vocab_size():
-                unused = job.rows - tokenizer.get_vocab_size()
-                print(f"{job.name}: {job.rows} rows, of which the tokenizer has no use for {unused}", file=sys.stderr)
+            if tokenizer and isinstance(job, Job):
+                named_tables.note_unused_rows(job.name, job.rows, tokenizer)
         report = progress("score", len(jobs))
         rows = []
         for done, job in enumerate(jobs, 1):
@@ -174,9 +181,31 @@ def run(args: argparse.Namespace) -> None:
                 scores.write_parquet(per_query, path)
 
 
+@dataclass(frozen=True)
+class Draw:
+    """A random table that the first study's code draws, of which narrower ones are the first columns.
+
+    Attributes:
+        rows: tokens.
+        columns: of the whole draw.
+        seed: of it.
+        generator: which of torch's.
+    """
+
+    rows: int
+    columns: int
+    seed: int
+    generator: Generator
+
+    @property
+    def text(self) -> str:
+        """For the log."""
+        return f"{named_tables.RANDOM}:{self.rows}x{self.columns}:{self.seed}:{self.generator}"
+
+
 @dataclass
 class Job:
-    """One pass over a table: rankings by some of its first columns.
+    """One pass over a table: rankings by some of its first columns, and one with the columns of a draw behind it.
 
     Attributes:
         name: a word for the log.
@@ -184,6 +213,10 @@ class Job:
         keys: number of columns to what identifies each row; no number means all columns.
         of_task: whether the table depends on the task.
         rows: rows of a table that is a file, else 0.
+        dims: its columns, else 0.
+        draw: what the table is made of or padded with.
+        padding: gives the columns of a pad, from the rows that are used.
+        padded: what identifies the pad.
         table: what was made.
     """
 
@@ -192,10 +225,14 @@ class Job:
     keys: dict[int | None, list[dict[str, Any]]]
     of_task: bool = False
     rows: int = 0
+    dims: int = 0
+    draw: Draw | None = None
+    padding: Callable[[np.ndarray], Padding] | None = None
+    padded: dict[str, Any] = field(default_factory=dict)
     table: Table | None = None
 
     def rankings(self, scorer: Scorer, used: np.ndarray) -> Iterator[tuple[list[dict[str, Any]], Ranking]]:
-        """What `keys` asks for."""
+        """What `keys` and `padded` ask for."""
         if self.table is None or self.of_task:
             self.table = None  # before the next one is made
             self.table = self.make(scorer, used)
@@ -204,8 +241,14 @@ class Job:
         for asked, several in self.keys.items():
             width = min(asked or dims, dims)
             by_width.setdefault(width, []).extend(keys | {"dim": width} for keys in several)
-        for width, ranking in scorer.nested(self.table, sorted(by_width)):
-            yield by_width[width], ranking
+        widths, padding = sorted(by_width), None
+        if self.padding:
+            padding = self.padding(used)
+            widths, padded = sorted({*widths, dims}), padding.table.shape[1]
+            by_width[padded] = [self.padded | {"dim": padded}]
+        for width, ranking in scorer.nested(self.table, widths, padding):
+            if width in by_width:
+                yield by_width[width], ranking
 
 
 @dataclass
@@ -226,13 +269,13 @@ class Reference:
 def _settle(args: argparse.Namespace) -> None:
     """Fill in what was not said, and refuse what contradicts itself."""
     for name, value in (FAITHFUL if args.faithful else DEFAULTS).items():
-        flag = f"--{name.replace('_', '-')}"
+        flag, wanted = f"--{name.replace('_', '-')}", [value] if name in FACTORS else value
         if args.tokens and name != "pooling":
             if getattr(args, name) is not None:
                 raise EmbscaleError(f"{flag} is for making tokens, and --tokens are made; leave one of the two away")
         elif getattr(args, name) is None:
-            setattr(args, name, value)
-        elif args.faithful and getattr(args, name) != value:
+            setattr(args, name, wanted)
+        elif args.faithful and getattr(args, name) != wanted:
             raise EmbscaleError(f"--faithful means {flag} {value}; leave one of the two away")
     if not (args.output or args.per_query):
         raise EmbscaleError("nowhere to write to: give -o SCORES.csv, --per-query SCORES.parquet or both")
@@ -240,7 +283,8 @@ def _settle(args: argparse.Namespace) -> None:
         raise EmbscaleError("no tokens: give --tokenizer FOLDER, or for each task --tokens TOKENS.safetensors")
     if args.tokens and len(args.tokens) != len(args.beir):
         raise EmbscaleError(f"{len(args.tokens)} --tokens for {len(args.beir)} --beir: expected one for each task")
-    if len({folder.resolve().name for folder in args.beir}) < len(args.beir):
+    folders = {folder.resolve() for folder in args.beir}
+    if len({folder.name for folder in folders}) < len(folders):
         raise EmbscaleError("two --beir folders have the same name, which is the task's in the rows; rename one")
     args.metrics = args.metrics or ["ndcg_at_10"]
     if args.tokenizer_name is None:
@@ -249,8 +293,8 @@ def _settle(args: argparse.Namespace) -> None:
 
 def _tokenised(
     args: argparse.Namespace, number: int, data: RetrievalData, tokenizer: Tokenizer | None
-) -> tuple[list[TokenisedTexts], dict[str, Any]]:
-    """Documents and queries of a task as tokens, and what they were made of."""
+) -> Iterator[tuple[list[TokenisedTexts], dict[str, Any]]]:
+    """Documents and queries of a task as tokens, and what they were made of; several times if so asked for."""
     if args.tokens:
         groups, made_of = tokens.load(args.tokens[number])
         if made_of["data_sha256"] != data.sha256:
@@ -264,181 +308,161 @@ def _tokenised(
                     f"{args.tokens[number]}: made with {name} {made_of[name]}, --faithful needs {FAITHFUL[name]}; "
                     "run embscale tokenize again"
                 )
-        return [groups["documents"], groups["queries"]], made_of
+        yield [groups["documents"], groups["queries"]], made_of
+        return
     assert tokenizer is not None  # `_settle` wants the one or the other
-    special = args.special_tokens == "include"
-    made = [
-        tokens.tokenise(list(texts.values()), tokenizer, max_length=args.max_length, special_tokens=special)
-        for texts in (data.documents, data.queries)
-    ]
-    empty = int((made[0].lengths == 0).sum())
-    if empty:
-        print(f"{data.name}: {empty} documents have no token; their score is 0 for every query", file=sys.stderr)
-    return made, {
-        "special_tokens": args.special_tokens,
-        "tokenizer_sha256": tokens.tokenizer_sha256(args.tokenizer),
-    }
+    for special in args.special_tokens:
+        made = [
+            tokens.tokenise(
+                list(texts.values()), tokenizer, max_length=args.max_length, special_tokens=special == "include"
+            )
+            for texts in (data.documents, data.queries)
+        ]
+        empty = int((made[0].lengths == 0).sum())
+        if empty:
+            print(f"{data.name}: {empty} documents have no token; their score is 0 for every query", file=sys.stderr)
+        yield made, {"special_tokens": special, "tokenizer_sha256": tokens.tokenizer_sha256(args.tokenizer)}
 
 
 def _jobs(args: argparse.Namespace) -> tuple[list[Job | Reference], list[Path]]:
     """What to score, and the files that are read for it."""
-    from embscale.random_tables import parse_random
+    from embscale.random_tables import COLUMNS, parse_random
     from embscale.variants import Variant
 
     variants = [Variant.parse(text) for text in args.variants]
     jobs: list[Job | Reference] = []
     files: list[Path] = []
-    nested: dict[RandomTable, list[RandomTable]] = {}
     draws = Draws()
+    nested: dict[Draw, list[RandomTable]] = {}
     for number, text in enumerate(args.tables):
-        own = variants if args.variants_of == "all" or number == len(args.tables) - 1 else []
+        chosen = {
+            "all": True,
+            "files": not named_tables.is_random(text),
+            "last": number == len(args.tables) - 1,
+        }
+        own = variants if chosen[args.variants_of] else []
         if text in REFERENCES:
-            keys = {"suite": REFERENCE, "model": text, "variant": text, "table_sha256": _sha256(text)}
+            keys = {"suite": REFERENCE, "model": text, "variant": text, "table_sha256": named_tables.text_sha256(text)}
             jobs.append(Reference(text, NO_KEYS | keys))
-        elif text.startswith(f"{RANDOM}:"):
+        elif named_tables.is_random(text):
             table = parse_random(text)
             if args.faithful and table.generator is None:
                 table = parse_random(f"{text}:legacy")
             if table.generator:
-                nested.setdefault(replace(table, dims=1), []).append(table)
+                draw = draws.want(Draw(table.rows, COLUMNS, table.seed, table.generator), table.dims)
+                nested.setdefault(draw, []).append(table)
             else:
-                jobs.append(Job(text, functools.partial(_independent, table), {None: [_random_keys(table)]}))
+                jobs.append(_streamed_job(text, table, Variant("full"), named_tables.random_keys(table)))
             jobs += [_changed_random(table, variant) for variant in own]
         else:
-            match = re.fullmatch(rf"(\d+|{MAIN})=(.+)", text)
-            step, path = (match[1], Path(match[2])) if match else (MAIN, Path(text))
+            step, path = named_tables.split_step(text)
             files.append(path)
             jobs += _file_jobs(args, path, step, own, draws)
-    for several in nested.values():
-        widest = max(several, key=lambda table: table.dims)
-        widths: dict[int | None, list[dict[str, Any]]] = {table.dims: [_random_keys(table)] for table in several}
-        jobs.append(Job(widest.text, functools.partial(draws.nested, widest), widths))
+    for draw, several in nested.items():
+        widths: dict[int | None, list[dict[str, Any]]] = {}
+        for table in several:
+            widths.setdefault(table.dims, []).append(named_tables.random_keys(table))
+        jobs.append(Job(draw.text, functools.partial(draws.table, draw), widths, draw=draw))
+    # Those of one draw one after the other, and the widest table first: it takes the fewest columns for its pad.
+    order = {draw: place for place, draw in enumerate(draws.wanted)}
+    jobs.sort(key=lambda job: (order[job.draw] + 1, -job.dims) if isinstance(job, Job) and job.draw else (0, 0))
     return jobs, files
 
 
 def _file_jobs(
-    args: argparse.Namespace, path: Path, step: str, variants: list[Variant], draws: Draws
+    args: argparse.Namespace, path: Path, step: int | None, variants: list[Variant], draws: Draws
 ) -> list[Job | Reference]:
-    """The table of a file and its variants; those that are its first columns in one pass."""
+    """The table of a file and its variants; those that are its first columns in one pass, and with them a pad."""
     from embscale.retrieval import StoredTable
     from embscale.variants import Variant
 
     table = StoredTable(path, bfloat16=args.faithful)
-    rows = Rounded(table.file) if args.faithful else table.file
-    shared = NO_KEYS | {
-        "suite": args.suite,
-        "model": args.model or path.stem,
-        "step": scores.NONE if step == MAIN else int(step),
-        "table_sha256": _sha256(f"{file_sha256(path)} bf16") if args.faithful else file_sha256(path),
-    }
+    source = Rounded(table.file) if args.faithful else table.file
+    rows, dims = table.shape
+    digest = named_tables.text_sha256(f"{file_sha256(path)} bf16") if args.faithful else file_sha256(path)
+    shared = named_tables.file_keys(suite=args.suite, model=args.model, step=step, path=path, table_sha256=digest)
     first: dict[int | None, list[dict[str, Any]]] = {}
-    jobs: list[Job | Reference] = [Job(path.name, lambda scorer, used: table, first, rows=table.shape[0])]
+    passes = [Job(path.name, lambda scorer, used: table, first, rows=rows, dims=dims)]
+    jobs: list[Job | Reference] = []
     for variant in [Variant("full"), *(variant for variant in variants if variant.kind != "full")]:
-        keys = shared | _variant_keys(variant)
+        keys = shared | named_tables.variant_keys(variant)
         if variant.kind in ("full", "crop"):
             first.setdefault(variant.dims, []).append(keys)
-        elif variant.kind == "pad_faithful" and cast("int", variant.dims) > table.shape[1]:
-            jobs.append(Job(variant.text, functools.partial(draws.padded, table, variant), {None: [keys]}))
+        elif variant.kind == "pad_faithful" and cast("int", variant.dims) > dims:
+            columns, seed = cast("int", variant.dims), cast("int", variant.seed)
+            if passes[-1].draw:
+                passes.append(replace(passes[0], name=variant.text, keys={}))
+            passes[-1].draw = draws.want(Draw(rows, columns, seed, cast("Generator", variant.generator)), columns)
+            passes[-1].padding, passes[-1].padded = functools.partial(draws.padding, passes[-1].draw), keys
         else:
-            jobs.append(_streamed_job(variant.text, lambda: rows, variant, keys))
-    return jobs
-
-
-def _variant_keys(variant: Variant) -> dict[str, Any]:
-    given = {"variant_dims": variant.dims, "strength": variant.strength, "seed": variant.seed}
-    kind = f"{variant.kind}_{variant.generator}" if variant.generator else variant.kind
-    return {"variant": kind} | {name: scores.NONE if value is None else value for name, value in given.items()}
-
-
-def _random_keys(table: RandomTable) -> dict[str, Any]:
-    return NO_KEYS | {
-        "suite": RANDOM,
-        "model": RANDOM,
-        "variant": f"{RANDOM}_{table.generator}" if table.generator else RANDOM,
-        "variant_dims": table.dims,
-        "seed": table.seed,
-        "table_sha256": _sha256(table.text),
-    }
+            jobs.append(_streamed_job(variant.text, source, variant, keys))
+    return [*passes, *jobs]
 
 
 def _changed_random(table: RandomTable, variant: Variant) -> Job:
     """A variant of a random table, such as one with idf weights."""
-    if variant.kind not in OF_RANDOM:
-        raise EmbscaleError(
-            f"variant {variant.text!r} of {table.text}: a random table with fewer or more columns is another random "
-            f"table; of random ones there are {', '.join(OF_RANDOM)}"
-        )
-    keys = _random_keys(table)
-    keys |= {"variant": f"{keys['variant']}+{variant.kind}"}
-    keys |= {"strength": scores.NONE if variant.strength is None else variant.strength}
-    return _streamed_job(f"{table.text} {variant.text}", table.draw, variant, keys)
+    keys = named_tables.random_keys(table, variant)
+    return _streamed_job(f"{table.text} {variant.text}", table, variant, keys)
 
 
-def _independent(table: RandomTable, scorer: Scorer, used: np.ndarray) -> Table:
-    from embscale.retrieval import StreamedTable
-
-    def blocks(start: int, stop: int) -> Iterator[np.ndarray]:
-        return (block[:, start:stop] for block in table.blocks())
-
-    return StreamedTable((table.rows, table.dims), used, blocks)
-
-
-def _streamed_job(name: str, table: Callable[[], Rows], variant: Variant, keys: dict[str, Any]) -> Job:
+def _streamed_job(name: str, table: Source, variant: Variant, keys: dict[str, Any]) -> Job:
     of_task = variant.kind in OF_TASK
-    return Job(name, lambda scorer, used: _streamed(table(), variant, scorer, used), {None: [keys]}, of_task)
+    return Job(name, lambda scorer, used: streamed(table, variant, scorer, used), {None: [keys]}, of_task)
 
 
-def _streamed(rows: Rows, variant: Variant, scorer: Scorer, used: np.ndarray) -> Table:
+def streamed(table: Source, variant: Variant, scorer: Scorer, used: np.ndarray) -> Table:
     """A variant, computed from the table's first row to its last."""
-    from embscale.retrieval import StreamedTable
+    from embscale.retrieval import KEPT_BYTES, StreamedTable
     from embscale.variants import Context
 
-    context = Context.of(scorer.documents, rows.shape[0]) if variant.kind in OF_TASK else None
-    made = variant.blocks(rows, context)
-    block = next(made)  # tells the columns; what is behind it may have taken long
-    begun = [itertools.chain([block], made)]
+    context = Context.of(scorer.documents, table.shape[0]) if variant.kind in OF_TASK else None
+    made = variant.blocks(table, context)
 
     def blocks(start: int, stop: int) -> Iterator[np.ndarray]:
-        again = begun.pop() if begun else variant.blocks(rows, context)
-        return (block[:, start:stop] for block in again)
+        return (block[:, start:stop] for block in made.some(used))
 
-    return StreamedTable((rows.shape[0], block.shape[1]), used, blocks)
+    dims = next(iter(made)).shape[1]
+    return StreamedTable((table.shape[0], dims), used, blocks, kept_bytes=KEPT_BYTES // 2)  # it may hold directions too
 
 
 class Draws:
-    """The first study's draws, of which the last is kept for the tables that share it."""
+    """The first study's draws, of which the last is kept for the tables that share it.
+
+    Attributes:
+        wanted: how many of the first columns of each are asked for.
+    """
 
     def __init__(self) -> None:
-        self.last: tuple[tuple[object, ...], Table] | None = None
+        self.wanted: dict[Draw, int] = {}
+        self._last: tuple[Draw, Padding] | None = None
 
-    def nested(self, table: RandomTable, scorer: Scorer, used: np.ndarray) -> Table:
-        """The widest of several tables that are the first columns of one draw."""
-        return self._draw(used, table.rows, table.dims, table.seed, cast("Generator", table.generator))
+    def want(self, draw: Draw, dims: int) -> Draw:
+        """Ask for some more columns of a draw."""
+        self.wanted[draw] = max(dims, self.wanted.get(draw, 0))
+        return draw
 
-    def padded(self, table: Table, variant: Variant, scorer: Scorer, used: np.ndarray) -> Table:
-        """A table with the columns of a draw that are behind its own."""
-        from embscale.retrieval import Beside
-
-        dims, seed = cast("int", variant.dims), cast("int", variant.seed)
-        return Beside(table, self._draw(used, table.shape[0], dims, seed, cast("Generator", variant.generator), dims))
-
-    def _draw(
-        self, used: np.ndarray, rows: int, dims: int, seed: int, generator: Generator, columns: int | None = None
-    ) -> Table:
+    def padding(self, draw: Draw, used: np.ndarray) -> Padding:
+        """The columns that are asked for, to be put behind tables."""
         import torch
 
         from embscale import random_tables
-        from embscale.retrieval import StreamedTable
+        from embscale.retrieval import Padding, StreamedTable
 
-        columns = columns or random_tables.COLUMNS
-        key = (rows, dims, seed, generator, columns)
-        if self.last is None or self.last[0] != key:
+        if self._last is None or self._last[0] != draw:
+            self._last = None  # before the next one is made
 
             def blocks(start: int, stop: int) -> Iterator[np.ndarray]:
-                return random_tables.blocks(rows, stop, seed, generator, columns, first=start)
+                return random_tables.blocks(
+                    draw.rows, stop, draw.seed, draw.generator, draw.columns, first=start, only=used
+                )
 
-            self.last = key, StreamedTable((rows, dims), used, blocks, torch.bfloat16)
-        return self.last[1]
+            table = StreamedTable((draw.rows, self.wanted[draw]), used, blocks, torch.bfloat16)
+            self._last = draw, Padding(table)
+        return self._last[1]
+
+    def table(self, draw: Draw, scorer: Scorer, used: np.ndarray) -> Table:
+        """The same as a table of its own."""
+        return self.padding(draw, used).table
 
 
 class Rounded:
@@ -452,7 +476,3 @@ class Rounded:
         from embscale.tables import round_to_bfloat16
 
         return round_to_bfloat16(self.table[rows])
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,44 +1,98 @@
-"""Run texts through a checkpoint and store the hidden states of every layer."""
+"""Run texts through a checkpoint and store the hidden states of every layer.
+
+The output is a safetensors file: each layer's vectors, and the text, the place and the token of each.  An
+interrupted run is taken up where it ended.  Texts are rows of JSON with a text, and an _id unless the line's
+number will do.
+"""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
+import glob
+import hashlib
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from embscale.artifacts import file_sha256, recorded
+from embscale.errors import EmbscaleError
+
+PARAMS = ["text_split", "strip_html", "strip_punctuation", "texts_count", "min_tokens", "tokens", "first_position"]
+PARAMS += ["batch", "precision", "seed"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT_DIR", help="a folder in the Hugging Face layout")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER", help="holds tokenizer.json")
-    parser.add_argument("--texts", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="rows with _id and text")
+    parser.add_argument("--texts", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="rows with a text")
     parser.add_argument("--text-split", metavar="NAME", help="keep only the rows whose metadata.split is NAME")
+    parser.add_argument("--strip-html", action="store_true", help="tags become spaces, entities characters")
+    parser.add_argument("--strip-punctuation", action="store_true", help="take out the Unicode categories P")
     parser.add_argument("--texts-count", type=int, required=True, help="texts to take")
-    parser.add_argument("--tokens", type=int, required=True, help="tokens of each text; shorter texts are passed over")
+    parser.add_argument("--min-tokens", type=int, required=True, help="texts with fewer are passed over")
+    parser.add_argument("--tokens", type=int, required=True, help="where longer texts are cut")
     parser.add_argument("--first-position", type=int, required=True, help="leave out the positions before it")
     parser.add_argument("--batch", type=int, required=True, help="texts in one forward pass")
+    parser.add_argument(
+        "--precision", choices=("float32", "float16", "bfloat16"), required=True, help="of the forward pass"
+    )
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--storage-gb", type=float, required=True, help="refuse a larger file (1 GB is 10^9 bytes)")
     parser.add_argument("--seed", type=int, required=True, help="seed of the choice of texts")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="STATES.safetensors")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Choose texts, run the model, write the states."""
-    from embscale import hidden_states
+    """Choose texts, say what their states take, run the model, write the states."""
+    from embscale import hidden_states, texts
+    from embscale.devices import choose_device
     from embscale.tokens import load_tokenizer, tokenizer_file
 
-    params = {name: getattr(args, name) for name in ("text_split", "texts_count", "tokens", "first_position")}
-    params |= {"batch": args.batch, "seed": args.seed}
-    inputs = [args.texts, tokenizer_file(args.tokenizer), *hidden_states.checkpoint_files(args.checkpoint)]
-    with recorded(command="states", params=params, inputs=inputs, outputs=[args.output]) as (output,):
-        texts = hidden_states.read_texts(args.texts, split=args.text_split)
-        tokenizer = load_tokenizer(args.tokenizer)
-        sample = hidden_states.choose(texts, tokenizer, count=args.texts_count, length=args.tokens, seed=args.seed)
-        model = hidden_states.load_model(args.checkpoint)
-        states = hidden_states.capture(model, sample, first_position=args.first_position, batch=args.batch)
-        digest = {"config_sha256": file_sha256(args.checkpoint / "config.json")}
-        hidden_states.save(output, dataclasses.replace(states, metadata={**states.metadata, **digest}))
-    shape = f"{len(states.layers)} layers x {len(states.text)} vectors x {states.width}"
-    print(f"{shape}; {sample.too_short} texts too short", file=sys.stderr)
+    device = choose_device(args.device).type
+    params = {name: getattr(args, name) for name in PARAMS} | {"device": device}
+    weights = hidden_states.checkpoint_files(args.checkpoint)
+    inputs = [args.texts, tokenizer_file(args.tokenizer), *weights]
+    facts: dict[str, Any] = {}
+    with recorded(command="states", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
+        sample = texts.choose(
+            texts.read_texts(args.texts, split=args.text_split),
+            load_tokenizer(args.tokenizer),
+            count=args.texts_count,
+            min_tokens=args.min_tokens,
+            tokens=args.tokens,
+            strip_html=args.strip_html,
+            strip_punctuation=args.strip_punctuation,
+            seed=args.seed,
+        )
+        metadata = params | {"config_sha256": file_sha256(args.checkpoint / "config.json")}
+        options = {"first_position": args.first_position, "metadata": metadata}
+        planned = hidden_states.layout(
+            hidden_states.skeleton(args.checkpoint), sample, precision=args.precision, **options
+        )
+        facts |= {"texts_too_short": sample.too_short, "bytes": planned.size}
+        layers, vectors = len(planned.tensors) - len(hidden_states.DESCRIBED), planned.tensors["token"].shape[0]
+        print(
+            f"{layers} layers x {vectors} vectors take {planned.size / 1e9:.3f} GB; {sample.too_short} texts were too "
+            "short",
+            file=sys.stderr,
+        )
+        if planned.size > args.storage_gb * 1e9:
+            raise EmbscaleError(
+                f"{args.output}: the states take {planned.size / 1e9:.3f} GB; --storage-gb allows {args.storage_gb:g}"
+            )
+        model = hidden_states.load_model(args.checkpoint, precision=args.precision, device=device)
+        part = _part(args.output, {"params": params, "inputs": [file_sha256(path) for path in inputs]})
+        hidden_states.extract(model, sample, part, batch=args.batch, **options)
+        part.replace(output)
+
+
+def _part(output: Path, run: dict[str, Any]) -> Path:
+    """Where an unfinished file lies: its name tells runs apart; what other runs have left goes."""
+    digest = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
+    part = output.with_name(f".{output.name}.{digest[:12]}.part")
+    for left in output.parent.glob(f".{glob.escape(output.name)}.*.part*"):
+        if not left.name.startswith(part.name):
+            left.unlink()
+    return part

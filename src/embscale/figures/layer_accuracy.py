@@ -1,4 +1,4 @@
-"""How well a linear classifier tells layers apart, by model and by layer (Huang et al., Fig. 5 and 6)."""
+"""How well a linear classifier tells layers of unseen texts apart, by model and by layer (Huang et al., Fig. 5)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from matplotlib.figure import Figure
 
 from embscale.figures import theme
 
-COLUMNS = ("suite", "model", "seed", "layer", "metric", "value", "ci_low", "ci_high", "n_layers")
+COLUMNS = (
+    "suite", "model", "classifier", "split", "input", "control", "seed", "layer", "metric", "value", "ci_low",
+    "ci_high", "n_layers",
+)  # fmt: skip
 PERCENT = 100
+
+# The run that all others stand beside.
+MAIN = {"classifier": "logistic_regression", "split": "text", "input": "raw", "control": "none", "seed": "all"}
 
 
 def short_names(rows: pd.DataFrame) -> dict[str, str]:
@@ -18,17 +24,20 @@ def short_names(rows: pd.DataFrame) -> dict[str, str]:
     return {model: model.removeprefix(f"{suite}-") for suite, model in pairs.itertuples(index=False)}
 
 
-def _of(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    return rows[(rows["metric"] == metric) & (rows["seed"] == "all")]
+def selected(rows: pd.DataFrame, **where: str) -> pd.DataFrame:
+    """Rows of the main run, or of one that differs from it in what is given."""
+    for column, value in (MAIN | where).items():
+        rows = rows[rows[column] == value]
+    return rows
 
 
 def draw(rows: pd.DataFrame) -> Figure:
     """Left: accuracy of each model with its interval, and chance.  Right: share of each layer that is recognised."""
     names = short_names(rows)
     colours = dict(zip(names, theme.ordered_colours(len(names)), strict=True))
-    accuracy = _of(rows, "accuracy").set_index("model").loc[list(names)]
-    chance = _of(rows, "chance").set_index("model").loc[list(names), "value"] * PERCENT
-    recall = _of(rows, "recall")
+    accuracy = selected(rows, metric="accuracy").set_index("model").loc[list(names)]
+    chance = selected(rows, metric="chance").set_index("model").loc[list(names), "value"] * PERCENT
+    recall = selected(rows, metric="recall")
     figure = theme.figure(height=4.2)
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1.35])
     places = np.arange(len(names))
@@ -61,11 +70,12 @@ def draw(rows: pd.DataFrame) -> Figure:
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows, with the accuracy of every model."""
     names = short_names(rows)
-    accuracy = _of(rows, "accuracy").set_index("model")["value"] * PERCENT
-    recall = _of(rows, "recall").groupby("layer", sort=False)["value"].mean() * PERCENT
+    accuracy = selected(rows, metric="accuracy").set_index("model")["value"] * PERCENT
+    recall = selected(rows, metric="recall").groupby("layer", sort=False)["value"].mean() * PERCENT
     models = ", ".join(f"{name} {accuracy[model]:.1f} %" for model, name in names.items())
+    chance = selected(rows, metric="chance")["value"].mean() * PERCENT
     return (
         f"Two panels. Left, share of vectors whose layer a linear classifier names correctly: {models}; "
-        f"chance is {_of(rows, 'chance')['value'].mean() * PERCENT:.0f} %. Right, the same layer by layer: on average "
+        f"chance is {chance:.0f} %. Right, the same layer by layer: on average "
         f"best for {recall.idxmax()} ({recall.max():.1f} %), worst for {recall.idxmin()} ({recall.min():.1f} %)."
     )

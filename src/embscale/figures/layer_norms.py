@@ -1,21 +1,55 @@
-"""Length of hidden states by layer (Huang et al., inset of Fig. 2)."""
+"""Length of hidden states by layer, with and without the first position (Huang et al., inset of Fig. 2)."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from embscale.figures import theme
 
-COLUMNS = ("model", "width", "layer", "layer_index", "after_final_norm", "min", "mean", "max")
+COLUMNS = (
+    "model", "width", "positions", "layer", "layer_index", "after_final_norm", "min", "mean", "max", "growth",
+    "growth_low", "growth_high",
+)  # fmt: skip
+TITLES = {"after_first": "without the first position", "all": "with the first position"}
+TICKS = 9  # layers that are named below an axis
+
+
+def layer_name(layer: str, *, long: bool = False) -> str:
+    """What a figure calls a layer: ``table``, ``input``, the number of a block, ``norm``."""
+    words = {"embedding": "table", "block input": "input", "final norm": "after the final norm" if long else "norm"}
+    return words.get(layer, layer if long else re.sub(r"^block ", "", layer))
+
+
+def name_layers(axes: Axes, places: np.ndarray, layers: list[str]) -> None:
+    """Ticks of an x axis; of many layers only some, the first and the last always."""
+    step = -(-len(layers) // TICKS)
+    shown = sorted(
+        {*range(0, len(layers), step), len(layers) - 1} - {len(layers) - 1 - i for i in range(1, step + (step > 1))}
+    )
+    axes.set_xticks(np.asarray(places)[shown], [layer_name(layers[i]) for i in shown])
+    axes.set_xlabel("layer (number of the block)")
 
 
 def draw(rows: pd.DataFrame) -> Figure:
     """A line for each model with the range of its vectors; the final norm's output stands apart."""
+    sets = [name for name in TITLES if name in set(rows["positions"])]
+    figure = theme.figure(height=4.3 * len(sets))
+    for axes, positions in zip(figure.subplots(len(sets), 1, squeeze=False, sharey=True)[:, 0], sets, strict=True):
+        _panel(axes, rows[rows["positions"] == positions])
+        axes.set_title(f"{TITLES[positions]} (×: growth per block)")
+    return figure
+
+
+def _panel(axes: Axes, rows: pd.DataFrame) -> None:
     models = rows[["model", "width"]].drop_duplicates()
-    figure = theme.figure(height=4.4)
-    axes = figure.subplots()
+    layers = rows.drop_duplicates("layer_index").sort_values("layer_index")
+    last = float(layers["layer_index"].max())
+    gap = max(0.5, 0.04 * last)
     labels = []
     for colour, (model, width) in zip(theme.ordered_colours(len(models)), models.itertuples(index=False), strict=True):
         of_model = rows[rows["model"] == model].sort_values("layer_index")
@@ -27,31 +61,32 @@ def draw(rows: pd.DataFrame) -> Figure:
         x = float(end["layer_index"])
         if not after.empty:  # some models have no final norm
             end = after.iloc[0]
-            x = float(end["layer_index"]) + 0.5
+            x = float(end["layer_index"]) + gap
             spread = [[end["mean"] - end["min"]], [end["max"] - end["mean"]]]
             axes.errorbar([x], [end["mean"]], spread, color=colour, marker="D")
-        labels.append((x, float(end["mean"]), f"width {width}", colour))
-    layers = rows.drop_duplicates("layer_index").sort_values("layer_index")
-    places = layers["layer_index"] + 0.5 * layers["after_final_norm"].astype(bool)
+        factor = "" if pd.isna(end["growth"]) else f", × {end['growth']:.2f}"
+        labels.append((x, float(end["mean"]), f"width {width}{factor}", colour))
+    places = layers["layer_index"] + gap * layers["after_final_norm"].astype(bool)
     axes.set_yscale("log")
-    axes.set_xticks(places, layers["layer"].str.replace("final norm", "after the\nfinal norm").tolist())
-    axes.set_xlim(-0.3, float(places.max()) + 1.1)
+    name_layers(axes, places.to_numpy(), layers["layer"].tolist())
+    axes.set_xlim(-0.3, float(places.max()) + 0.36 * max(last, 3))
     if layers["after_final_norm"].any():
-        axes.axvline(float(places.max()) - 0.75, color=theme.FAINT, linewidth=6, zorder=0)
+        axes.axvline(float(places.max()) - (1 + gap) / 2, color=theme.FAINT, linewidth=6, zorder=0)
     axes.set_ylabel("length of the vector")
     theme.end_labels(axes, labels)
-    return figure
 
 
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: mean length at the table and after the last block, and growth per block."""
     parts = []
-    for model, group in rows.groupby("model", sort=False):
+    for (positions, model), group in rows.groupby(["positions", "model"], sort=False):
         line = group[~group["after_final_norm"].astype(bool)].sort_values("layer_index")
-        growth = np.exp(np.polyfit(line["layer_index"], np.log(line["mean"]), 1)[0])
         first, last = line["mean"].iloc[0], line["mean"].iloc[-1]
-        parts.append(f"{model} from {first:.2f} to {last:.2f}, a factor of {growth:.2f} per layer")
+        low, growth, high = (line[name].iloc[0] for name in ("growth_low", "growth", "growth_high"))
+        factor = "" if pd.isna(growth) else f", a factor of {growth:.3f} [{low:.3f}, {high:.3f}] per block"
+        parts.append(f"{model} {TITLES[positions]} from {first:.2f} to {last:.2f}{factor}")
     return (
         "Lines of the mean length of hidden states by layer on a logarithmic axis, with bands from the shortest to the "
-        f"longest vector, and the state after the final norm set apart. Before the final norm: {'; '.join(parts)}."
+        "longest vector, the state after the final norm set apart, and the factor by which the length grows from block "
+        f"to block. Before the final norm: {'; '.join(parts)}."
     )

@@ -13,6 +13,8 @@ COLUMNS = (
 )  # fmt: skip
 
 LADDER = "ladder"
+# Suites that a study trains itself.
+OWN = {LADDER, "cbow", "skip-gram", "fasttext", "glove", "ppmi-svd"}
 MARKERS = "osD^vP*X"
 
 
@@ -25,12 +27,12 @@ def last_tables(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     last = last_tables(rows)
-    if set(last["suite"]) <= {LADDER}:
+    if set(last["suite"]) <= OWN:
         raise NothingToShow(
             "No published suite is part of this study, so there is nothing to draw here: they were **not run**. "
             "The study in `studies/paper.yaml` has them; it needs a network."
         )
-    return last
+    return last[(last["suite"] == LADDER) | ~last["suite"].isin(OWN)]
 
 
 def draw(rows: pd.DataFrame) -> Figure:

@@ -52,6 +52,7 @@ STYLE: dict[str, Any] = {
     "svg.fonttype": "path",
     "svg.hashsalt": "embscale",
     "text.color": INK,
+    "text.parse_math": False,  # names of models are words, whatever is in them
     "xtick.color": MUTED,
     "xtick.labelcolor": INK,
     "xtick.labelsize": 11,

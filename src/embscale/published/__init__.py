@@ -1,4 +1,4 @@
-"""The first study's own scores, as it published or printed them, and which of them are wrong.
+"""The studies' own numbers, as they published or printed them, and which of them are wrong.
 
 ``corey2024.csv`` repeats numbers of github.com/jstephencorey/LMEmbeddingAnalysis (Joseph Corey, 2024, Apache-2.0): the
 files under ``data/`` and the printed outputs of its plotting notebook, at the commits in `SOURCES`.  Names of models
@@ -14,6 +14,22 @@ and variants are this project's; scores are on the study's scale of 0 to 100, ro
 | ``task``, ``metric``, ``value`` | of MTEB; ``value`` from 0 to 100 |
 | ``valid``, ``reason`` | false with the reason where the number is known to be wrong |
 | ``source`` | a key of `SOURCES` |
+
+``huang2024.csv`` repeats accuracies of github.com/SproutNan/LLM_layerclassifier (Huang, Wu, Li and Zhan, 2024; no
+licence is stated, the file holds facts alone), to six decimals.  All are of the study's own protocol: a linear softmax
+fitted by stochastic gradient descent, vectors split at random.
+
+| column | means |
+|---|---|
+| ``suite``, ``model`` | as in ``workflow/suites.yaml`` |
+| ``trained_on``, ``texts`` | on what it was fitted and tested: ``imdb``, ``ag_news``, ``pile``, ``pile_ascii`` |
+| ``tokens``, ``texts_count`` | first tokens of each text, and texts |
+| ``n_layers`` | layers told apart; on the Pile the blocks' outputs alone |
+| ``input`` | ``raw``, or ``normalized``, by which the study does not say what it means |
+| ``control`` | ``none``, or ``study_random``: random positive vectors as long as those of the layer |
+| ``masked`` | dimensions set to zero when testing |
+| ``value`` | share of vectors whose layer is named correctly, after the last epoch |
+| ``source`` | a key of `LAYER_SOURCES` |
 """
 
 from __future__ import annotations
@@ -45,6 +61,14 @@ SOURCES = {
     "notebook-opt": (NOTEBOOK, "2ac5445"),
 }
 
+LAYERS_FILE = Path(__file__).with_name("huang2024.csv")
+LAYERS_REPOSITORY = "https://github.com/SproutNan/LLM_layerclassifier"
+LAYER_SOURCES = {
+    "grid": ("_untracked/data_classifier_ok.txt", "b39f010"),
+    "pile": ("result/*.json, accuracy at epoch 990", "b39f010"),
+    "notebooks": ("_untracked/*.ipynb, printed output", "b39f010"),
+}
+
 # Since February 2026 the study's names of two models stand for other weights; these are the names of its weights now.
 RENAMED = {"pythia-14m": "pythia-14m-deduped", "pythia-31m": "pythia-31m-deduped"}
 
@@ -55,6 +79,11 @@ def load() -> pd.DataFrame:
     rows = pd.read_csv(FILE, keep_default_na=False, na_values={name: [""] for name in numbers})
     rows = rows.astype(dict.fromkeys(numbers, "Int64"))
     return rows.assign(value=rows["value"] / SCALE)
+
+
+def huang() -> pd.DataFrame:
+    """Every published accuracy of a layer classifier, ``value`` from 0 to 1."""
+    return pd.read_csv(LAYERS_FILE, keep_default_na=False)
 
 
 def suites(rows: pd.DataFrame) -> dict[str, list[str]]:
@@ -166,3 +195,41 @@ def comparison_table(rows: pd.DataFrame) -> str:
         f"{row.model}: {row.remark}." for row in sound[sound["remark"] != ""].drop_duplicates("model").itertuples()
     ]
     return markdown_table(lines) + "".join(f"\n{sentence}\n" for sentence in after)
+
+
+# What makes a run of ours the same as one of the second study's.
+SAME_RUN = ["model", "trained_on", "texts", "tokens", "texts_count", "n_layers", "input", "control"]
+LAYER_COMPARISON = ["suite", *SAME_RUN, "ours", "ci_low", "ci_high", "n", "published", "difference", "inside"]
+
+
+def compare_layers(rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+    """Our accuracies by the second study's protocol beside its own, for every run that both have.
+
+    Args:
+        rows: of `embscale.probes`; those of other classifiers, splits and metrics are passed over.
+        printed: from `huang`.
+
+    Returns:
+        Columns `LAYER_COMPARISON`; ``inside`` tells whether the published accuracy lies in our interval.
+
+    Raises:
+        EmbscaleError: two of our accuracies answer to one published one.
+    """
+    chosen = {"classifier": "sgd", "split": "vector", "metric": "accuracy", "seed": "all", "design": "as_published"}
+    for column, value in chosen.items():
+        if column in rows.columns:  # the design is told apart in the grid alone
+            rows = rows[rows[column].astype(str) == value]
+    twice = rows.duplicated(SAME_RUN)
+    if twice.any():
+        first = rows[twice].iloc[0]
+        raise EmbscaleError(
+            f"{first['model']} has several accuracies on {first['texts_count']} texts of {first['tokens']} tokens of "
+            f"{first['texts']}; keep those of one step"
+        )
+    theirs = printed[printed["masked"] == ""].drop(columns=["masked", "source"]).rename(columns={"value": "published"})
+    numbers = ["tokens", "texts_count", "n_layers"]
+    ours = rows[[*SAME_RUN, "value", "ci_low", "ci_high", "n"]].rename(columns={"value": "ours"})
+    both = theirs.merge(ours.astype(dict.fromkeys(numbers, "int64")), on=SAME_RUN, how="inner")
+    both["difference"] = both["ours"] - both["published"]
+    both["inside"] = both["published"].between(both["ci_low"], both["ci_high"])
+    return both[LAYER_COMPARISON]

@@ -15,9 +15,12 @@ from embscale.report import metadata
 from embscale.report.qmd import Document
 
 HERE = Path(__file__).parent
-TEMPLATE = HERE / "template.html"
+TEMPLATE, CHAPTER = HERE / "template.html", HERE / "chapter.html"
+PARTIALS = [HERE / "head.html", HERE / "masthead.html", HERE / "contents.js"]
 FILTERS = [HERE / "check_subset.lua", HERE / "quarto_subset.lua"]
-DESIGN = [TEMPLATE, HERE / "style.css", *FILTERS]
+STYLE = HERE / "style.css"
+SITEMAP = "sitemap.json"  # pandoc's own list of the pages that it makes
+DESIGN = [TEMPLATE, CHAPTER, *PARTIALS, STYLE, *FILTERS]
 
 
 def version() -> str:
@@ -32,16 +35,45 @@ def to_html(document: Document) -> str:
         EmbscaleError: the text holds something broken or outside the shared subset; each problem is
             on a line of its own with its place.
     """
+    toc = ["--toc", f"--toc-depth={document.meta.get('toc-depth', 3)}"] if document.meta.get("toc") else []
+    with tempfile.TemporaryDirectory() as scratch:
+        page = Path(scratch, "page.html")
+        convert(document, "html5", ["--embed-resources", f"--template={TEMPLATE}", *toc], page)
+        return page.read_text("utf-8")
+
+
+def to_chapters(document: Document) -> dict[str, bytes]:
+    """A page for each section of the first level and one in front of them, with the images that they show.
+
+    Numbers, references and navigation are those of the whole document.
+
+    Returns:
+        What each file holds, by its path; ``index.html`` is the first.
+
+    Raises:
+        EmbscaleError: as `to_html`.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch, "chapters")
+        split = ["--split-level=1", "--chunk-template=%i.html"]
+        convert(document, "chunkedhtml", [f"--template={CHAPTER}", *split], folder)
+        files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != SITEMAP)
+        return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+
+
+def convert(document: Document, form: str, arguments: list[str], output: Path) -> None:
+    """Let pandoc write `output`; what it or the filters warn about is an error."""
     with tempfile.TemporaryDirectory() as scratch:
         log, meta = Path(scratch, "log.json"), Path(scratch, "meta.json")
         meta.write_text(json.dumps(page_metadata(document)), "utf-8")
-        arguments = [*options(document), f"--metadata-file={meta}", f"--log={log}"]
+        chosen = [*options(document), *arguments, f"--metadata-file={meta}", f"--log={log}"]
         try:
-            page = pypandoc.convert_text(document.text, "html5", "markdown", extra_args=arguments, verify_format=False)
+            pypandoc.convert_text(
+                document.text, form, "markdown", extra_args=chosen, outputfile=str(output), verify_format=False
+            )
         except RuntimeError as error:
             raise EmbscaleError(f"{document.source}: {error}") from error
         raise_problems(json.loads(log.read_text("utf-8")), document)
-    return str(page)
 
 
 def page_metadata(document: Document) -> dict[str, Any]:
@@ -78,19 +110,15 @@ def options(document: Document) -> list[str]:
     meta = document.meta
     chosen = [
         "--standalone",
-        "--embed-resources",
         "--mathml",
         "--section-divs",
         "--wrap=none",
         "--quiet",
-        f"--template={TEMPLATE}",
         f"--resource-path={document.source.parent}",
         *(f"--lua-filter={file}" for file in FILTERS),
     ]
     if meta.get("number-sections"):
         chosen.append("--number-sections")
-    if meta.get("toc"):
-        chosen += ["--toc", f"--toc-depth={meta.get('toc-depth', 3)}"]
     if meta.get("bibliography"):
         # After the filters: they take the cross-references out of the citations.
         chosen.append("--citeproc")

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from embscale.errors import EmbscaleError
@@ -32,7 +33,7 @@ def version(quarto: str) -> str:
     return _run([quarto, "--version"], Path.cwd()).strip()
 
 
-def to_html(quarto: str, source: Path, renderer: str) -> str:
+def to_html(quarto: str, source: Path, metadata: Mapping[str, str]) -> str:
     """The page as one HTML text.
 
     Quarto writes into the folder of its sources (.quarto, .gitignore), so it works on a copy.
@@ -40,14 +41,14 @@ def to_html(quarto: str, source: Path, renderer: str) -> str:
     Args:
         quarto: the executable.
         source: the main document, with the project's ``_quarto.yml`` beside it.
-        renderer: the value of the metadata of that name.
+        metadata: what the document cannot set itself.
 
     Raises:
         EmbscaleError: Quarto fails, warns, or makes no page.
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = shutil.copytree(source.parent, Path(scratch, "report"), ignore=shutil.ignore_patterns(".*", "_site"))
-        log = _run(command(quarto, source.name, renderer), folder)
+        log = _run(command(quarto, source.name, metadata), folder)
         if complaints := [line.strip() for line in log.splitlines() if COMPLAINT.search(line)]:
             raise EmbscaleError(f"{source}: Quarto warns: {'; '.join(complaints)}; mend it, or use --renderer pandoc")
         # Where the page lies depends on the project's output-dir.
@@ -57,9 +58,10 @@ def to_html(quarto: str, source: Path, renderer: str) -> str:
         return pages[0].read_text("utf-8")
 
 
-def command(quarto: str, name: str, renderer: str) -> list[str]:
+def command(quarto: str, name: str, metadata: Mapping[str, str]) -> list[str]:
     """Quarto's command line for a document in the current folder."""
-    return [quarto, "render", name, "--to", "html", "--output", PAGE, "--metadata", f"renderer:{renderer}"]
+    told = [part for key, value in metadata.items() for part in ("--metadata", f"{key}:{value}")]
+    return [quarto, "render", name, "--to", "html", "--output", PAGE, *told]
 
 
 def _run(arguments: list[str], folder: Path) -> str:

@@ -61,7 +61,8 @@ local function figure_element(id, class, caption, blocks, caption_first)
   local words = wrap("<figcaption>", {pandoc.Plain(caption)}, "</figcaption>")
   local inside = caption_first and words or blocks
   inside = inside .. (caption_first and blocks or words)
-  return wrap('<figure class="float ' .. class .. '" id="' .. id .. '">', inside, "</figure>")
+  -- The label lies on an element that pandoc knows, so that it finds it from another page of a site.
+  return pandoc.Div(wrap('<figure class="float ' .. class .. '">', inside, "</figure>"), pandoc.Attr(id))
 end
 
 local function float(id, words, blocks)
@@ -214,8 +215,10 @@ end
 
 -- Numbers ---------------------------------------------------------------------------------------
 
+-- With the headings' numbers, the chapters for the navigation of a site: the sections of the first level.
 local function number_headings(doc)
   local numbered, counts = doc.meta["number-sections"] == true, {}
+  local chapters = pandoc.List {}
   local function number(heading)
     local depth = heading.level - FIRST_LEVEL + 1
     counts[depth] = (counts[depth] or 0) + 1
@@ -224,7 +227,7 @@ local function number_headings(doc)
     for above = 1, depth do counts[above] = counts[above] or 0 end
     return table.concat(counts, ".", 1, depth)
   end
-  return doc:walk {
+  local walked = doc:walk {
     traverse = "topdown",
     -- Headings in callouts and tabsets are titles by now; what is left are sections.
     Header = function(heading)
@@ -235,9 +238,14 @@ local function number_headings(doc)
         heading.attributes.number = label.number
       end
       labels[heading.identifier] = label
+      if heading.level == FIRST_LEVEL then
+        chapters:insert {url = heading.identifier .. ".html", title = heading.content, number = label.number}
+      end
       return heading
     end,
   }
+  walked.meta.chapters = chapters
+  return walked
 end
 
 -- $$ … $$ {#eq-x}: pandoc leaves the label as text behind the formula.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from embscale.errors import EmbscaleError
 from embscale.report import offline, pandoc, qmd, quarto
@@ -33,17 +34,37 @@ def choose(choice: str) -> Renderer:
     return Renderer(f"pandoc {pandoc.version()}" + (" (no Quarto on this machine)" if choice == "auto" else ""))
 
 
-def render(source: Path, renderer: Renderer) -> str:
+def render(source: Path, renderer: Renderer, **extra: Any) -> str:  # noqa: ANN401 (metadata)
     """The page of a main document, as one HTML text that loads nothing.
+
+    Args:
+        source: the main document.
+        renderer: what makes the page.
+        extra: metadata that the document cannot set itself, such as ``commit``.
 
     Raises:
         EmbscaleError: the sources hold something broken or outside the shared subset.
     """
-    document = qmd.read(source, {"renderer": renderer.label})
+    document = qmd.read(source, {"renderer": renderer.label, **extra})
     # Also before Quarto: it does not stop at a missing image, an image without words, or a dead link.
     page = pandoc.to_html(document)
     if renderer.quarto:
-        page = quarto.to_html(renderer.quarto, source, renderer.label)
+        words = {key: value for key, value in extra.items() if isinstance(value, str)}
+        page = quarto.to_html(renderer.quarto, source, {"renderer": renderer.label, **words})
     if loaded := offline.loads(page):
         raise EmbscaleError(f"{source}: the page would load {', '.join(loaded)}; embed it (embed-resources: true)")
     return page
+
+
+def render_chapters(source: Path, **extra: Any) -> dict[str, bytes]:  # noqa: ANN401 (metadata)
+    """The same as pages by chapter, made by pandoc: what each file holds, by its path.
+
+    Raises:
+        EmbscaleError: as `render`.
+    """
+    files = pandoc.to_chapters(qmd.read(source, {"renderer": choose("pandoc").label, **extra}))
+    for name, content in files.items():
+        loaded = offline.loads(content.decode("utf-8")) if name.endswith(".html") else []
+        if foreign := [target for target in loaded if target not in files]:
+            raise EmbscaleError(f"{source}: {name} would load {', '.join(foreign)}; put it below the document's folder")
+    return files

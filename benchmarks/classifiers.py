@@ -1,0 +1,181 @@
+"""Fit the layer classifiers of a study part by part: seconds of each; and the memory of a fit by chunks.
+
+    python benchmarks/classifiers.py STATES.safetensors ... [--base STATES.safetensors] [--skip-memory]
+
+Every STATES gets all classifiers, splits, inputs and controls; the base also the grid and the ablations.  Seconds are
+those of one process: of the clock, and of the processor, which other work on the machine disturbs less.
+
+Memory: logistic regression that reads vectors by chunks from files, each size in a fresh process, three iterations.
+Anonymous memory is what the process has claimed; pages of files that the system keeps while there is room do not count.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from embscale import ablations, hidden_states, layer_classifiers, layer_designs, layer_examples, probes
+from embscale.hidden_states import HiddenStates
+from embscale.layer_classifiers import CLASSIFIERS, Settings
+
+SEEDS = (1, 2, 3, 4, 5)
+RESAMPLES, BOOTSTRAP_SEED = 2000, 1
+FIRST_POSITION = 1
+SETTINGS = Settings(
+    test_fraction=0.25,
+    inverse_regularisation=1.0,
+    epochs=100,
+    tree_depth=6,
+    device="cpu",
+    memory_gb=2.0,
+    chunk=4096,
+)
+WINDOWS, COUNTS = (4, 8, 16, 32), (50, 100, 200)
+RANDOM_MASKS = 5
+
+MEMORY_LAYERS, MEMORY_WIDTH, MEMORY_CHUNK = 5, 256, 2048
+MEMORY_VECTORS = (10_000, 40_000, 160_000)
+MEMORY_ITERATIONS = 3
+
+
+class Timed:
+    """Sums of seconds by name, of the clock and of the processor."""
+
+    def __init__(self):
+        self.parts = {}
+
+    def __call__(self, name, function):
+        wall, processor = time.perf_counter(), time.process_time()
+        result = function()
+        before = self.parts.get(name, (0, 0))
+        self.parts[name] = (before[0] + time.perf_counter() - wall, before[1] + time.process_time() - processor)
+        return result
+
+    def table(self):
+        print("| part | seconds | of the processor |\n|---|---|---|")
+        total = np.sum(list(self.parts.values()), axis=0)
+        for name, (wall, processor) in (*self.parts.items(), ("all", total)):
+            print(f"| {name} | {wall:.1f} | {processor:.1f} |")
+
+
+def used_in(path):
+    states = layer_examples.held(hidden_states.load(path), memory_gb=SETTINGS.memory_gb)
+    return states, layer_examples.used_vectors(states, first_position=FIRST_POSITION)
+
+
+def all_classifiers(path, timed):
+    states, used = used_in(path)
+    bootstrap = {"resamples": RESAMPLES, "seed": BOOTSTRAP_SEED}
+    for condition in probes.conditions(
+        CLASSIFIERS, layer_examples.SPLITS, layer_examples.INPUTS, tuple(layer_examples.EXPECTED)
+    ):
+        name = f"{path.stem}: {condition.classifier}"
+        fits = timed(
+            name,
+            lambda condition=condition: probes.run(states, used, condition, SETTINGS, seeds=SEEDS, name=path.stem),
+        )
+        timed(f"{path.stem}: rows", lambda fits=fits: probes.rows(fits, SEEDS, states.classes, **bootstrap))
+
+
+def grid_and_ablations(path, timed):
+    states, used = used_in(path)
+
+    def grid():
+        return list(
+            layer_designs.grid(
+                states, used, SETTINGS, classifier="logistic_regression", split="text", windows=WINDOWS, counts=COUNTS,
+                seeds=SEEDS, name=path.stem,
+            )
+        )  # fmt: skip
+
+    timed(f"{path.stem}: grid", grid)
+    found = timed(
+        f"{path.stem}: ablations",
+        lambda: ablations.base(
+            states, used, SETTINGS, split="text", seeds=SEEDS, resamples=RESAMPLES, bootstrap_seed=BOOTSTRAP_SEED,
+            name=path.stem,
+        ),
+    )  # fmt: skip
+    timed(f"{path.stem}: ablations", lambda: ablations.ablations(found, random_masks=RANDOM_MASKS))
+
+
+def anonymous_mb():
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("RssAnon"))
+
+
+def peak_of_one_fit(vectors, folder):
+    generator = np.random.default_rng(0)
+    arrays = {}
+    for layer in range(MEMORY_LAYERS):
+        rows = np.memmap(folder / str(layer), np.float32, "w+", shape=(vectors, MEMORY_WIDTH))
+        for start in range(0, vectors, MEMORY_CHUNK):
+            block = rows[start : start + MEMORY_CHUNK]
+            block[:] = generator.standard_normal(block.shape, np.float32) + 0.1 * layer
+        arrays["embedding" if not layer else f"block {layer}"] = rows
+    described = {name: np.arange(vectors) for name in ("text", "position", "token")}
+    states = HiddenStates(arrays=arrays, **described)
+    part = np.ones((MEMORY_LAYERS, vectors), dtype=bool)
+    layer_classifiers.ITERATIONS = MEMORY_ITERATIONS
+    settings = Settings(0.25, 1.0, 1, 1, "cpu", 0.0, MEMORY_CHUNK)
+    train = layer_examples.Examples(states, part, MEMORY_CHUNK)
+    small = layer_examples.Examples(states, part & (np.arange(vectors) < MEMORY_CHUNK), MEMORY_CHUNK)
+    layer_classifiers.logistic_regression(small, settings)  # what libraries claim once
+    before, highest, stop = anonymous_mb(), [0.0], threading.Event()
+
+    def watch():
+        while not stop.wait(0.002):
+            highest[0] = max(highest[0], anonymous_mb())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    layer_classifiers.logistic_regression(train, settings)
+    stop.set()
+    watcher.join()
+    return {"before": before, "peak": highest[0]}
+
+
+def memory():
+    print(f"\n{MEMORY_LAYERS} layers of width {MEMORY_WIDTH}, chunks of {MEMORY_CHUNK} vectors")
+    print("| vectors | training set, MB | peak above the start, MB |\n|---|---|---|")
+    for vectors in MEMORY_VECTORS:
+        with tempfile.TemporaryDirectory(dir=".") as folder:
+            answer = subprocess.run(
+                [sys.executable, __file__, "--one-fit", str(vectors), folder],
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+        found = json.loads(answer)
+        size = vectors * MEMORY_LAYERS * MEMORY_WIDTH * 4 / 2**20
+        print(f"| {vectors} | {size:.0f} | {found['peak'] - found['before']:.0f} |", flush=True)
+
+
+def main():
+    if sys.argv[1:2] == ["--one-fit"]:
+        print(json.dumps(peak_of_one_fit(int(sys.argv[2]), Path(sys.argv[3]))))
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("states", type=Path, nargs="*", metavar="STATES.safetensors")
+    parser.add_argument("--base", type=Path, metavar="STATES.safetensors", help="the one for grid and ablations")
+    parser.add_argument("--skip-memory", action="store_true")
+    args = parser.parse_args()
+    timed = Timed()
+    for path in args.states:
+        all_classifiers(path, timed)
+    if args.base:
+        grid_and_ablations(args.base, timed)
+    if timed.parts:
+        timed.table()
+    if not args.skip_memory:
+        memory()
+
+
+if __name__ == "__main__":
+    main()

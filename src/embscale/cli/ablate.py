@@ -1,0 +1,65 @@
+"""Take a layer classifier apart: dimensions, masks, stability, prefixes, positions."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from embscale.artifacts import recorded
+from embscale.cli import _layers
+
+OWN = ("texts", "split", "random_masks")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    _layers.add_states(parser)
+    parser.add_argument("--split", required=True, choices=("text", "token", "vector"), help="what sides never share")
+    parser.add_argument("--random-masks", type=int, required=True, help="for each seed and size")
+    _layers.add_arguments(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="ABLATIONS.csv")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Fit the classifier once for each seed, then ablate."""
+    import numpy as np
+    import pandas as pd
+
+    from embscale import ablations, hidden_states, layer_examples, probes
+
+    with recorded(command="ablate", params=_layers.params(args, *OWN), inputs=[args.states], outputs=[args.output]) as (
+        path,
+    ):
+        settings = _layers.settings(args)
+        states = layer_examples.held(hidden_states.load(args.states), memory_gb=args.memory_gb)
+        used = layer_examples.used_vectors(states, first_position=args.first_position)
+
+        def base(vectors: np.ndarray) -> ablations.Base:
+            return ablations.base(
+                states,
+                vectors,
+                settings,
+                split=args.split,
+                seeds=args.seeds,
+                resamples=args.resamples,
+                bootstrap_seed=args.bootstrap_seed,
+                name=args.model,
+            )
+
+        found = base(used)
+        frames = [
+            ablations.ablations(found, random_masks=args.random_masks),
+            pd.DataFrame(ablations.first_position(found, ablations.WITHOUT_FIRST)),
+        ]
+        every = np.ones(len(states.text), dtype=bool)
+        if used.all():
+            frames.append(pd.DataFrame([ablations.NO_FIRST]))
+            print(f"{args.model}: the states have no vector before position {args.first_position}", file=sys.stderr)
+        else:
+            with_first = base(every)
+            frames.append(pd.DataFrame(ablations.first_position(with_first, ablations.WITH_FIRST)))
+            frames.append(pd.DataFrame(ablations.positions(with_first, ablations.WITH_FIRST_BUCKET)))
+        keys = _layers.keys(args, states, used)
+        frames = [frame.assign(**keys, split=args.split) for frame in frames]
+        probes.complete(frames, ablations.COLUMNS).to_csv(path, index=False)

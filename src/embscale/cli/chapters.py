@@ -1,0 +1,30 @@
+"""Render a report, SOURCE.qmd, to a small site: a page for each chapter, with navigation."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from embscale.artifacts import file_sha256, recorded
+from embscale.cli.render import add_page, page_metadata
+from embscale.report.pandoc import DESIGN
+from embscale.report.render import render_chapters
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_page(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="gets index.html and more")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Make the pages and their note."""
+    extra = page_metadata(args)
+    params = extra | {"design": {file.name: file_sha256(file) for file in DESIGN}}
+    # Which pages there are is known only when they are made.
+    pages = render_chapters(args.source, **extra)
+    outputs = [args.output / name for name in sorted(pages, key=lambda name: (name != "index.html", name))]
+    inputs = [args.source, *args.input]
+    with recorded(command="chapters", params=params, inputs=inputs, outputs=outputs) as temporary:
+        for path, output in zip(temporary, outputs, strict=True):
+            path.write_bytes(pages[output.relative_to(args.output).as_posix()])

@@ -1,0 +1,106 @@
+"""Make the explorer: one page on which a reader chooses what is plotted and sees the rows behind it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from embscale.artifacts import file_sha256, recorded
+from embscale.cli.draw import add_where, read_rows
+from embscale.errors import EmbscaleError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("--title", required=True, help="of the page")
+    parser.add_argument("--scores", type=Path, required=True, nargs="+", metavar="CSV", help="from embscale gather")
+    add_where(parser)
+    parser.add_argument("--metric", required=True, help="the one that is shown at first")
+    parser.add_argument(
+        "--facts", type=Path, nargs="*", default=[], metavar="CSV", help="rows, dims and parameters of the models"
+    )
+    parser.add_argument("--points", type=Path, nargs="*", default=[], metavar="CSV", help="hidden states on a plane")
+    parser.add_argument("--confusion", type=Path, nargs="*", default=[], metavar="CSV", help="from embscale probe")
+    parser.add_argument("--layers", type=Path, nargs="*", default=[], metavar="CSV", help="from embscale probe")
+    parser.add_argument(
+        "--tokenizer",
+        action="append",
+        default=[],
+        metavar="SUITE=FOLDER",
+        help="spells the tokens of a suite's points; can be given again",
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read the rows, make the page and its note."""
+    from embscale import tokens
+    from embscale.explorer import page, payload
+
+    folders = dict(_pair(text) for text in args.tokenizer)
+    tables = [*args.scores, *args.facts, *args.points, *args.confusion, *args.layers]
+    inputs = [*tables, *(tokens.tokenizer_file(folder) for folder in folders.values())]
+    # The note's source digests cover only Python; the page also follows from these.
+    design = {file.name: file_sha256(file) for file in page.DESIGN} | {"plotly.js": page.library_version()}
+    params = {"title": args.title, "where": args.where, "metric": args.metric, "design": design}
+    with recorded(command="explorer", params=params, inputs=inputs, outputs=[args.output]) as [output]:
+        spellers = {suite: _speller(folder) for suite, folder in folders.items()}
+        points = _rows(args.points, payload.POINT_COLUMNS)
+        confusion = _rows(args.confusion, payload.CONFUSION_COLUMNS)
+        layers = _rows(args.layers, payload.LAYER_COLUMNS)
+        made = {
+            "scores": payload.scores(
+                read_rows(args.scores, payload.SCORE_COLUMNS, where=args.where), first_metric=args.metric
+            ),
+            "facts": payload.facts(_facts(args.facts)),
+            "layers": {
+                "points": None if points is None else payload.points(points, spellers),
+                "confusion": None if confusion is None else payload.confusion(confusion),
+                "accuracies": None if layers is None else payload.accuracies(layers),
+            },
+            "design": payload.design(),
+            "made_from": [{"file": p.name, "sha256": file_sha256(p)[: payload.DIGEST_LENGTH]} for p in tables],
+        }
+        output.write_text(page.build(made, title=args.title), "utf-8")
+
+
+def _rows(paths: list[Path], columns: tuple[str, ...]) -> pd.DataFrame | None:
+    return read_rows(paths, columns, where=[]) if paths else None
+
+
+def _facts(paths: list[Path]) -> pd.DataFrame:
+    """Facts of models; a study without published suites has an inventory without rows."""
+    import pandas as pd
+
+    from embscale.explorer.payload import FACT_COLUMNS
+
+    frames = [pd.DataFrame(columns=list(FACT_COLUMNS)), *(pd.read_csv(path) for path in paths)]
+    for path, frame in zip(paths, frames[1:], strict=True):
+        if missing := set(FACT_COLUMNS) - set(frame):
+            raise EmbscaleError(f"{path}: no column {min(missing)!r}; it has {', '.join(map(str, frame))}")
+    return pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
+
+
+def _pair(text: str) -> tuple[str, Path]:
+    suite, equals, folder = text.partition("=")
+    if not (suite and equals and folder):
+        raise EmbscaleError(f"--tokenizer {text}: expected SUITE=FOLDER")
+    return suite, Path(folder)
+
+
+def _speller(folder: Path) -> Callable[[int], str]:
+    """What turns a token's number into its text; a part of a character stays in the tokenizer's own spelling."""
+    from embscale import tokens
+
+    tokenizer = tokens.load_tokenizer(folder)
+
+    def spell(token: int) -> str:
+        text = tokenizer.decode([token], skip_special_tokens=False)
+        return text if text and "\ufffd" not in text else tokenizer.id_to_token(token) or f"token {token}"
+
+    return spell

@@ -1,0 +1,65 @@
+"""Put the second study's claims to the rows of the layers; a verdict with an interval for each."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from embscale.artifacts import recorded
+from embscale.errors import EmbscaleError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KINDS = {
+    "probes": "from embscale probe",
+    "grid": "from embscale grid",
+    "transfer": "from embscale transfer",
+    "ablations": "from embscale ablate",
+    "structure": "from embscale geometry",
+    "quality": "from embscale reductions",
+}
+TABLES = ("layer_claims", "layer_claims_not_run")
+# Columns that are names even where they look like numbers.
+NAMES = ("seed", "layer", "model", "suite", "texts", "trained_on", "layer_a", "layer_b")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    for kind, source in KINDS.items():
+        parser.add_argument(f"--{kind}", type=Path, nargs="*", default=[], metavar="CSV", help=f"rows {source}")
+    parser.add_argument("--claims", type=Path, required=True, metavar="YAML", help="workflow/layer_claims.yaml")
+    parser.add_argument("--texts", required=True, help="name of the texts that layers are told apart on")
+    parser.add_argument("--other-texts", required=True, help="name of the texts that classifiers are transferred to")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="CSV", help="a row for each claim")
+    parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="gets one .md per table")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read, test, correct, write."""
+    from embscale import claims, layer_claims, published
+
+    paths = {kind: getattr(args, kind) for kind in KINDS}
+    inputs = [*(path for several in paths.values() for path in several), args.claims, published.LAYERS_FILE]
+    outputs = [args.output, *(args.tables / f"{name}.md" for name in TABLES)]
+    params = {"texts": args.texts, "other_texts": args.other_texts}
+    with recorded(command="layer-claims", params=params, inputs=inputs, outputs=outputs) as (csv, run_, not_run):
+        entries = claims.load(args.claims, layer_claims.STATISTICS)
+        frames = {kind: _read(several) for kind, several in paths.items() if several}
+        found = layer_claims.ledger(entries, frames, texts=args.texts, other_texts=args.other_texts)
+        found.to_csv(csv, index=False)
+        run_.write_text(claims.claims_table(found), "utf-8")
+        not_run.write_text(claims.not_run_table(found), "utf-8")
+
+
+def _read(paths: list[Path]) -> pd.DataFrame:
+    import pandas as pd
+
+    frames = []
+    for path in paths:
+        try:
+            frames.append(pd.read_csv(path, dtype=dict.fromkeys(NAMES, "str"), keep_default_na=True))
+        except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+            raise EmbscaleError(f"{path}: not a table of comma-separated values ({error}); make it again") from error
+    return pd.concat(frames, ignore_index=True)

@@ -1,0 +1,96 @@
+"""Tell how a checkpoint tells places apart: its learned positions, or the effect of rotary ones and of biases.
+
+The checkpoint is a folder, a folder in an installed package, or a repository of the Hugging Face Hub; or a file that
+holds a table of learned positions alone, the first place's first:
+
+  embscale positions EleutherAI/pythia-70m@step1000 --places 128 --suite pythia --model pythia-70m --step 1000 -o ROWS
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embscale.artifacts import recorded
+from embscale.errors import EmbscaleError
+
+if TYPE_CHECKING:
+    from embscale.extraction import Weights
+    from embscale.ranges import Source
+
+PACKAGE = "package:"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("checkpoint", metavar="REPO[@REVISION] | FOLDER | package:NAME/FOLDER | TABLE.safetensors")
+    parser.add_argument("--subfolder", default="", help="the checkpoint's folder inside the repository")
+    parser.add_argument("--places", type=int, required=True, help="distances to be told of schemes without a table")
+    parser.add_argument(
+        "--seed", dest="seeds", type=int, action="append", default=[], help="of a random table; can be given again"
+    )
+    parser.add_argument("--suite", required=True, help="goes into the rows")
+    parser.add_argument("--model", required=True, help="goes into the rows")
+    parser.add_argument("--step", required=True, help="goes into the rows; main if it is not known")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read what is needed of the checkpoint, write tidy rows."""
+    import numpy as np
+
+    from embscale import extraction, positions, tables
+
+    keys = {"suite": args.suite, "model": args.model, "step": "" if args.step == "main" else args.step}
+    params = {"places": args.places, "seeds": args.seeds, "checkpoint": args.checkpoint, "subfolder": args.subfolder}
+    if args.places < 1:
+        raise EmbscaleError(f"--places {args.places}: expected one at least")
+    if Path(args.checkpoint).is_file():
+        path = Path(args.checkpoint)
+        with recorded(command="positions", params=params | keys, inputs=[path], outputs=[args.output]) as (output,):
+            rows = positions.table_rows(tables.load(path).astype(np.float64), seeds=args.seeds)
+            rows.assign(**keys).to_csv(output, index=False, float_format="%.8g")
+        return
+    source, facts = open_checkpoint(args.checkpoint, args.subfolder)
+    config = extraction.read_config(source)
+    endings = positions.needed_tensor(config)
+    weights = extraction.Weights(source) if endings else None
+    inputs = local_files(source, weights, [endings] if endings else [])
+    with recorded(command="positions", params=params | keys, inputs=inputs, outputs=[args.output], facts=facts) as (
+        output,
+    ):
+        read = weights.read if weights else lambda endings: None
+        rows = positions.position_rows(config, read, places=args.places, seeds=args.seeds)
+        rows.assign(**keys).to_csv(output, index=False, float_format="%.8g")
+
+
+def open_checkpoint(address: str, subfolder: str) -> tuple[Source, dict[str, Any]]:
+    """The files of a checkpoint, and for one of the hub its repository and commit.
+
+    Raises:
+        EmbscaleError: there is no such checkpoint.
+    """
+    from embscale.ranges import LocalFolder, package_folder
+
+    if address.startswith(PACKAGE):
+        return LocalFolder(package_folder(address.removeprefix(PACKAGE)).folder / subfolder), {}
+    if Path(address).is_dir():
+        return LocalFolder(Path(address) / subfolder), {}
+    from embscale.hub import HubFolder, resolve
+
+    repo, _, revision = address.partition("@")
+    if repo.count("/") != 1 or address.startswith((".", "/")):
+        raise EmbscaleError(f"{address}: neither a folder or file here nor a repository (OWNER/NAME[@REVISION])")
+    commit = resolve(repo, revision or "main")
+    return HubFolder(repo, commit, subfolder), {"repo": repo, "commit": commit}
+
+
+def local_files(source: Source, weights: Weights | None, endings: list[tuple[str, ...]]) -> list[Path]:
+    """The files of a checkpoint on disk that some of its tensors are read from; none where it is on the hub."""
+    from embscale.ranges import LocalFolder
+
+    if not isinstance(source, LocalFolder):
+        return []
+    found = [weights.find(names) for names in endings] if weights else []
+    return [source.folder / name for name in ["config.json", *dict.fromkeys(place.file for place in found if place)]]

@@ -1,0 +1,183 @@
+"""Rows for the figures and tables that explain embeddings: small computations, nothing trained.
+
+embscale primer lookup TABLE.safetensors --tokenizer DIR --text "The dog barks." --columns 6 --neighbours 1 -o ROWS
+embscale primer sinusoidal --places 64 --width 32 -o ROWS
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from embscale.artifacts import recorded
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NUMBERS = "%.8g"  # digits enough to draw
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the concepts and their flags."""
+    concepts = parser.add_subparsers(dest="concept", required=True)
+
+    def concept(name: str, words: str, *, of_table: bool = False) -> argparse.ArgumentParser:
+        made = concepts.add_parser(name, help=words, description=words)
+        if of_table:
+            made.add_argument("table", type=Path, metavar="TABLE.safetensors", help="from embscale extract")
+            made.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER", help="holds tokenizer.json")
+        made.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
+        return made
+
+    made = concept("lookup", "a text to its vectors: one-hot vectors, table, rows", of_table=True)
+    made.add_argument("--text", required=True)
+    made.add_argument("--columns", type=int, required=True, help="of the table that are shown")
+    made.add_argument("--neighbours", type=int, required=True, help="rows shown on each side of those used")
+
+    made = concept("gradient", "which rows of a table a text teaches", of_table=True)
+    made.add_argument("--text", required=True)
+
+    made = concept("space", "words as points in two dimensions", of_table=True)
+    made.add_argument("--word", dest="words", action="append", required=True, help="can be given again")
+
+    made = concept("offset", "words at several places, moved by positions that are added", of_table=True)
+    made.add_argument("--word", dest="words", action="append", required=True, help="can be given again")
+    made.add_argument("--place", dest="places", type=int, action="append", required=True, help="can be given again")
+
+    made = concept("order", "texts of the same tokens in other orders", of_table=True)
+    made.add_argument("--text", dest="texts", action="append", required=True, help="can be given again")
+    made.add_argument("--layers", type=int, required=True, help="of attention")
+    made.add_argument("--seed", type=int, required=True, help="of the layers' weights")
+
+    made = concept("sinusoidal", "sinusoidal positions and their products")
+    made.add_argument("--places", type=int, required=True)
+    made.add_argument("--width", type=int, required=True)
+
+    made = concept("rotary", "a query and a key, turned by their places")
+    made.add_argument("--width", type=int, required=True)
+    made.add_argument("--base", type=float, required=True, help="of the frequencies")
+    made.add_argument(
+        "--first-place", dest="first_places", type=int, action="append", required=True, help="can be given again"
+    )
+    made.add_argument("--distances", type=int, required=True, help="so many, from 0")
+    made.add_argument("--pair", type=int, required=True, help="of columns, shown as arrows")
+    made.add_argument("--seed", type=int, required=True, help="of the query and the key")
+
+    made = concept("biases", "the biases of ALiBi and the buckets of T5")
+    made.add_argument("--heads", type=int, required=True)
+    made.add_argument("--places", type=int, required=True)
+    made.add_argument("--buckets", type=int, required=True)
+    made.add_argument("--max-distance", type=int, required=True)
+
+    made = concept("sizes", "parameters in the tables of every model of the registry")
+    made.add_argument("--registry", type=Path, required=True)
+    made.add_argument("--partial", type=Path, required=True, metavar="MD", help="the same as a Markdown table")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Compute and write the rows of one concept."""
+    paths = {"table", "tokenizer", "registry", "partial", "output"}
+    params = {name: value for name, value in vars(args).items() if name not in paths}
+    if args.concept == "sizes":
+        _sizes(args, params)
+        return
+    inputs = []
+    if "table" in args:
+        from embscale import tokens
+
+        inputs = [args.table, tokens.tokenizer_file(args.tokenizer)]
+    with recorded(command="primer", params=params, inputs=inputs, outputs=[args.output]) as (output,):
+        ROWS[args.concept](args).to_csv(output, index=False, float_format=NUMBERS)
+
+
+def _lookup(args: argparse.Namespace) -> pd.DataFrame:
+    from embscale import tables, tokens
+    from embscale.primer.lookup import lookup_rows
+
+    return lookup_rows(
+        tokens.load_tokenizer(args.tokenizer),
+        tables.load(args.table),
+        args.text,
+        columns=args.columns,
+        neighbours=args.neighbours,
+    )
+
+
+def _gradient(args: argparse.Namespace) -> pd.DataFrame:
+    from embscale import tables, tokens
+    from embscale.primer.gradients import gradient_rows
+
+    return gradient_rows(tokens.load_tokenizer(args.tokenizer), tables.load(args.table), args.text)
+
+
+def _space(args: argparse.Namespace) -> pd.DataFrame:
+    from embscale import tables, tokens
+    from embscale.primer.space import space_rows
+
+    return space_rows(tokens.load_tokenizer(args.tokenizer), tables.load(args.table), args.words)
+
+
+def _offset(args: argparse.Namespace) -> pd.DataFrame:
+    from embscale import tables, tokens
+    from embscale.primer.space import offset_rows
+
+    return offset_rows(tokens.load_tokenizer(args.tokenizer), tables.load(args.table), args.words, args.places)
+
+
+def _order(args: argparse.Namespace) -> pd.DataFrame:
+    from embscale import tables, tokens
+    from embscale.primer.order import order_rows
+
+    tokenizer = tokens.load_tokenizer(args.tokenizer)
+    return order_rows(tokenizer, tables.load(args.table), args.texts, layers=args.layers, seed=args.seed)
+
+
+def _sinusoidal(args: argparse.Namespace) -> pd.DataFrame:
+    from embscale.primer.sinusoidal import sinusoidal_rows
+
+    return sinusoidal_rows(places=args.places, width=args.width)
+
+
+def _rotary(args: argparse.Namespace) -> pd.DataFrame:
+    from embscale.primer.rotary import rotary_rows
+
+    return rotary_rows(
+        width=args.width,
+        base=args.base,
+        first_places=args.first_places,
+        distances=args.distances,
+        pair=args.pair,
+        seed=args.seed,
+    )
+
+
+def _biases(args: argparse.Namespace) -> pd.DataFrame:
+    from embscale.primer.biases import bias_rows
+
+    return bias_rows(heads=args.heads, places=args.places, buckets=args.buckets, max_distance=args.max_distance)
+
+
+def _sizes(args: argparse.Namespace, params: dict[str, object]) -> None:
+    from embscale import suites
+    from embscale.primer.sizes import size_rows, sizes_table
+
+    outputs = [args.output, args.partial]
+    with recorded(command="primer", params=params, inputs=[args.registry], outputs=outputs) as (output, partial):
+        # No pins: sizes do not depend on the commits that revisions are pinned to.
+        sizes = size_rows(suites.load(args.registry, Path("no pins")))
+        sizes.to_csv(output, index=False)
+        partial.write_text(sizes_table(sizes), "utf-8")
+
+
+ROWS: dict[str, Callable[[argparse.Namespace], pd.DataFrame]] = {
+    "lookup": _lookup,
+    "gradient": _gradient,
+    "space": _space,
+    "offset": _offset,
+    "order": _order,
+    "sinusoidal": _sinusoidal,
+    "rotary": _rotary,
+    "biases": _biases,
+}

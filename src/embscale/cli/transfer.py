@@ -1,0 +1,58 @@
+"""Train layer classifiers on one source of texts and test them on others."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from embscale.artifacts import recorded
+from embscale.cli import _layers
+from embscale.errors import EmbscaleError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument(
+        "--states",
+        action="append",
+        required=True,
+        metavar="NAME=STATES.safetensors",
+        help="of one source of texts, all of one model; give two or more",
+    )
+    _layers.add_arguments(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="TRANSFER.csv")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Fit on each source and on all mixed, test on each, write rows."""
+    from embscale import hidden_states, layer_designs, layer_examples, probes
+
+    paths = dict(_named(given) for given in args.states)
+    if len(paths) < 2 or len(paths) < len(args.states):
+        raise EmbscaleError("--states: give two or more, each with a name of its own")
+    params = _layers.params(args) | {"sources": list(paths)}
+    with recorded(command="transfer", params=params, inputs=list(paths.values()), outputs=[args.output]) as (path,):
+        sources = {name: hidden_states.load(file) for name, file in paths.items()}
+        keys = {
+            name: _layers.keys(
+                args, states, layer_examples.used_vectors(states, first_position=args.first_position), texts=name
+            )
+            for name, states in sources.items()
+        }
+        settings = _layers.settings(args)
+        layers = next(iter(sources.values())).classes
+        frames = []
+        for cell in layer_designs.transfer(
+            sources, settings, first_position=args.first_position, seeds=args.seeds, name=args.model
+        ):
+            described = keys[cell.tested_on] | cell.condition.described() | {"trained_on": cell.trained_on}
+            rows = probes.rows(cell.fits, args.seeds, layers, resamples=args.resamples, seed=args.bootstrap_seed)
+            frames.append(rows.assign(**described))
+        probes.complete(frames, probes.COLUMNS).to_csv(path, index=False)
+
+
+def _named(given: str) -> tuple[str, Path]:
+    name, equals, path = given.partition("=")
+    if not (name and equals and path):
+        raise EmbscaleError(f"--states {given}: expected NAME=FILE")
+    return name, Path(path)

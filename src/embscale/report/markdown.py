@@ -1,0 +1,60 @@
+"""Markdown that means what it says: words from data escaped, and the fold that tells where a figure comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+DIGEST_LENGTH = 12  # hexadecimal digits by which a digest is told
+
+# Punctuation means something to Markdown, but for these four within a word, as in gpt-neox-20b.
+PUNCTUATION = re.compile(
+    r"(?P<harmless>(?<=[A-Za-z0-9])[-./,](?=[A-Za-z0-9]))"
+    # What the check of the sources takes for markup that went wrong; a comment behind it breaks the pattern.
+    r"|(?P<suspect>:(?=::)|\{(?=[#.])|\[(?=\^)|(?<=http):|(?<=https):)"
+    r"|[!-/:-@\[-`{-~]"
+)
+
+
+def escape(text: str) -> str:
+    """Words as Markdown that shows exactly them, on one line: no markup, no HTML, no shortcode, no table cell."""
+    return PUNCTUATION.sub(_escaped, " ".join(text.split()))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match["harmless"] or f"\\{match[0]}" + ("<!-- -->" if match["suspect"] else "")
+
+
+def source_fold(
+    *, rule: str, command: str, module: str, digests: Mapping[str, str], where: Sequence[str], data: str
+) -> str:
+    """A fold that says how a figure was made and links the rows behind it.
+
+    The page that shows it sets ``commit`` and ``data``, the address of the folder with the rows, as metadata.
+
+    Args:
+        rule: of the workflow.
+        command: of embscale, with what it was told to draw.
+        module: that draws.
+        digests: SHA-256 of each file read, by its path.
+        where: the conditions that chose rows, ``COLUMN=VALUE``.
+        data: name of the file with the chosen rows.
+    """
+    files = "; ".join(f"{_code(path)} (SHA-256 {_code(digest[:DIGEST_LENGTH])})" for path, digest in digests.items())
+    chosen = f", the rows with {' and '.join(map(_code, where))}" if where else ", all rows"
+    return f"""
+<details class="source">
+<summary>Source of this figure</summary>
+
+- Made by rule {_code(rule)} with {_code(f"embscale {command}")}, drawn by {_code(module)}.
+- State of the repository: commit {{{{< meta commit >}}}}.
+- Made from {files}{chosen}.
+- [The rows behind it]({{{{< meta data >}}}}/{data}), as CSV.
+
+</details>
+"""
+
+
+def _code(text: str) -> str:
+    """Words in the typeface of code; unlike a code span it may hold anything."""
+    return f"<code>{escape(text)}</code>"

@@ -1,0 +1,539 @@
+"""The explorer in a real browser: what each control does to the plot, read back from the plot's own data."""
+
+import html
+import re
+from urllib.parse import parse_qs
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from browser.conftest import make_explorer
+from explorer_rows import HOSTILE, LAYERS, MODELS, accuracy_rows, confusion_rows, fact_rows, point_rows, score_rows
+
+browsing = pytest.importorskip("browser.browsing", reason="playwright is not installed: pages were not opened")
+
+ROWS = score_rows()
+DEFAULT = {"task": "Cats", "metric": "ndcg_at_10", "special_tokens": "exclude"}
+
+
+@pytest.fixture(scope="module")
+def page(browser, explorer):
+    """The explorer, plotted once; unpacking the library takes longer than a test."""
+    context = browser.new_context(**browsing.DESK)
+    yield opened(browsing.Sheet(context), explorer)
+    context.close()
+
+
+@pytest.fixture
+def tables(page):
+    """The first view, as at first."""
+    return follow(page, "#view=tables")
+
+
+@pytest.fixture
+def layers(page):
+    """The view of layers, as at first."""
+    follow(page, "#view=layers")
+    plotted(page, "points-plot")
+    return page
+
+
+def follow(page, address):
+    """Give an open page another address, and wait until it is followed."""
+    page.mouse.move(0, 0)
+    page.evaluate(
+        """address => new Promise(done => {
+             addEventListener("hashchange", () => setTimeout(done), {once: true}); location.hash = address; })""",
+        address,
+    )
+    return page
+
+
+def opened(sheet, file, fragment="", plot="tables-plot"):
+    page = sheet.open(file, fragment)
+    plotted(page, plot)
+    return page
+
+
+def plotted(page, plot="tables-plot"):
+    page.wait_for_function("id => document.getElementById(id).data", arg=plot)
+
+
+def traces(page, plot="tables-plot"):
+    """The data of a plot as it is drawn."""
+    return page.evaluate(
+        """id => document.getElementById(id).data.map(t => ({name: t.name, x: [...t.x], y: [...t.y], z: t.z,
+           customdata: t.customdata, text: t.text, fill: t.fill, mode: t.mode, dash: t.line?.dash,
+           opacity: t.marker?.opacity, symbol: t.marker?.symbol, bars: t.error_y?.visible,
+           high: t.error_y && [...t.error_y.array], low: t.error_y && [...t.error_y.arrayminus]}))""",
+        plot,
+    )
+
+
+def lines(page):
+    """The lines of models, by suite and variant."""
+    return {trace["name"]: trace for trace in traces(page) if trace["customdata"]}
+
+
+def expected(suite, variant, **chosen):
+    """What the rows say of a suite and variant, by model, from narrow to wide."""
+    rows = ROWS[(ROWS["suite"] == suite) & (ROWS["variant"] == variant)]
+    for column, value in (DEFAULT | chosen).items():
+        rows = rows[rows[column] == value]
+    rows = rows[(rows["step"] == 400) | rows["step"].isna()]
+    width = rows["model"].map(MODELS[suite])
+    return rows.assign(width=width).sort_values("width")
+
+
+def check_line(trace, rows):
+    np.testing.assert_allclose(trace["x"], rows["width"])
+    np.testing.assert_allclose(trace["y"], rows["value"] * 100, rtol=1e-5)
+    np.testing.assert_allclose(trace["high"], (rows["ci_high"] - rows["value"]) * 100, rtol=1e-3)
+    np.testing.assert_allclose(trace["low"], (rows["value"] - rows["ci_low"]) * 100, rtol=1e-3)
+
+
+def tick(page, group, value, on=True):
+    page.locator(f"#{group} input").and_(page.locator(f'[value="{value}"]')).set_checked(on)
+
+
+def status(page, view="tables"):
+    return page.locator(f"#{view}-status").inner_text()
+
+
+def test_at_first_the_tables_of_all_suites_are_shown_by_the_chosen_metric(tables):
+    found = lines(tables)
+    assert set(found) == {"wide full", "deep full"}
+    for suite in MODELS:
+        check_line(found[f"{suite} full"], expected(suite, "full"))
+    assert status(tables) == "5 scores of 5 models on Cats, nDCG@10 × 100."
+    assert tables.locator("#tables-plot").get_attribute("aria-label").startswith("nDCG@10 × 100 against width")
+
+
+@pytest.mark.parametrize(
+    ("control", "value", "chosen"),
+    [
+        ("task", "Dogs", {"task": "Dogs"}),
+        ("metric", "map_at_100", {"metric": "map_at_100"}),
+        ("vectors", "mean, special tokens included", {"special_tokens": "include"}),
+    ],
+)
+def test_task_metric_and_vector_choose_the_rows(tables, control, value, chosen):
+    before = lines(tables)["wide full"]["y"]
+    tables.select_option(f"#{control}", value)
+    after = lines(tables)
+    assert after["wide full"]["y"] != before
+    for suite in MODELS:
+        check_line(after[f"{suite} full"], expected(suite, "full", **chosen))
+    if control == "metric":
+        title = tables.evaluate("document.getElementById('tables-plot').layout.yaxis.title.text")
+        assert title == "MAP@100 × 100"
+
+
+def test_each_variant_is_a_line_of_its_own(tables):
+    labels = {"crop": "crop:8", "idf": "idf", "pad": "pad:512:42"}
+    for variant, label in labels.items():
+        tick(tables, "variant", label)
+        check_line(lines(tables)[f"wide {label}"], expected("wide", variant))
+    shapes = {trace["name"]: trace["symbol"] for trace in lines(tables).values()}
+    assert len(set(shapes.values())) == 4  # shapes tell variants apart
+    assert shapes["wide idf"] == shapes["deep idf"]
+    tick(tables, "variant", "full", on=False)
+    assert "wide full" not in lines(tables)
+
+
+def test_each_suite_can_be_left_out(tables):
+    tick(tables, "suite", "wide", on=False)
+    assert set(lines(tables)) == {"deep full"}
+    tables.locator("#suite").get_by_role("button", name="all").click()
+    assert set(lines(tables)) == {"wide full", "deep full"}
+
+
+@pytest.mark.parametrize("axis", ["parameters", "table_share"])
+def test_the_axis_can_be_the_parameters_or_the_share_of_the_table(tables, axis):
+    tables.select_option("#x", axis)
+    facts = fact_rows().set_index("model").assign(table_share=lambda f: f["rows"] * f["dims"] / f["parameters"])
+    models = expected("wide", "full")["model"].tolist()
+    wanted = facts.loc[models, axis].sort_values()
+    found = lines(tables)["wide full"]
+    np.testing.assert_allclose(found["x"], wanted, rtol=1e-5)
+    assert found["customdata"] == [f"wide/{model}" for model in wanted.index]
+    assert "1 model left out, whose place on this axis is not known" in status(tables)
+    random = tables.locator('#beside input[value="random"]')
+    assert random.is_disabled() and "no such axis" in random.locator("..").inner_text()
+    assert not [trace for trace in traces(tables) if trace["fill"]]
+
+
+def test_intervals_can_be_switched_off(tables):
+    assert all(trace["bars"] for trace in lines(tables).values())
+    tick(tables, "beside", "intervals", on=False)
+    assert not any(trace["bars"] for trace in lines(tables).values())
+
+
+def test_bands_run_from_the_lowest_to_the_highest_seed(tables):
+    bands = {trace["name"]: trace for trace in traces(tables) if not trace["customdata"]}
+    random = ROWS[(ROWS["variant"] == "random") & (ROWS["tokenizer"] == "deep-bpe") & (ROWS["dim"] <= 64)]
+    for column, value in DEFAULT.items():
+        random = random[random[column] == value]
+    seeds = random.groupby("dim")["value"]
+    for name, values in (("", seeds.mean()), (", lowest", seeds.min()), (", highest", seeds.max())):
+        np.testing.assert_allclose(bands[f"random deep-bpe{name}"]["y"], values * 100, rtol=1e-5)
+        assert bands[f"random deep-bpe{name}"]["x"] == [16, 32, 64]
+    assert bands["random deep-bpe, highest"]["fill"] == "tonexty"
+    assert "of 3 seeds" in bands["random deep-bpe"]["text"][0]
+    assert not any("random+idf" in name for name in bands)
+    tick(tables, "variant", "idf")
+    assert any("random+idf" in trace["name"] for trace in traces(tables))
+    tick(tables, "beside", "random", on=False)
+    assert not [trace for trace in traces(tables) if trace["fill"]]
+
+
+def test_scores_that_need_no_table_are_level_lines(tables):
+    assert not [trace for trace in traces(tables) if trace["dash"] == "dot"]
+    tick(tables, "beside", "reference")
+    found = {trace["name"]: trace for trace in traces(tables) if trace["dash"] == "dot"}
+    rows = ROWS[ROWS["suite"] == "reference"]
+    for column, value in DEFAULT.items():
+        rows = rows[rows[column] == value]
+    for row in rows.itertuples():
+        np.testing.assert_allclose(found[f"bm25 {row.tokenizer}"]["y"], [row.value * 100] * 2, rtol=1e-5)
+
+
+def test_the_search_keeps_models_whose_name_contains_it(tables):
+    tables.fill("#search", "DEEP")
+    assert set(lines(tables)) == {"deep full"} and lines(tables)["deep full"]["x"] == [32]
+    assert tables.locator("#models button").count() == 1
+    tables.fill("#search", "none such")
+    assert "no model's name contains “none such”" in tables.locator("#tables-empty").inner_text()
+    assert not tables.locator("#tables-plot").is_visible()
+
+
+@pytest.mark.parametrize(("group", "words"), [("suite", "No suite is ticked."), ("variant", "No variant is ticked.")])
+def test_an_empty_choice_says_so(tables, group, words):
+    tables.locator(f"#{group}").get_by_role("button", name="none").click()
+    assert tables.locator("#tables-empty").inner_text() == words
+    assert not tables.locator("#tables-plot").is_visible()
+    assert tables.locator("#models-status").inner_text() == "None."
+
+
+def test_a_point_names_its_model_with_interval_and_n(tables):
+    hover(tables, "wide/wide-32")
+    row = expected("wide", "full").query("model == 'wide-32'").iloc[0]
+    words = hovered(tables)
+    value, low, high = (f"{row[name] * 100:.2f}" for name in ("value", "ci_low", "ci_high"))
+    assert "wide-32, wide" in words and f"{value} [{low}, {high}]" in words and "over 120 queries" in words
+
+
+def hover(page, key):
+    """Put the mouse on the mark of a model, and return where that is."""
+    page.locator("#tables-plot").scroll_into_view_if_needed()
+    place = page.evaluate(
+        """key => { const plot = document.getElementById('tables-plot'); const box = plot.getBoundingClientRect();
+             const trace = plot.data.find(t => t.customdata?.includes(key)); const i = trace.customdata.indexOf(key);
+             const {xaxis: x, yaxis: y} = plot._fullLayout;
+             return [box.x + x._offset + x.d2p(trace.x[i]), box.y + y._offset + y.d2p(trace.y[i])]; }""",
+        key,
+    )
+    page.mouse.move(place[0] - 30, place[1] - 30)
+    page.mouse.move(*place)
+    page.locator("#tables-plot .hovertext").wait_for()
+    return place
+
+
+def hovered(page):
+    """The words that the mouse calls up."""
+    return " | ".join(page.locator("#tables-plot .hoverlayer tspan").all_text_contents())
+
+
+def table_of(page, selector="#rows"):
+    cells = [row.locator("th, td").all_inner_texts() for row in page.locator(f"{selector} tr").all()]
+    return pd.DataFrame(cells[1:], columns=cells[0])
+
+
+def rows_of(suite, model):
+    rows = ROWS[(ROWS["suite"] == suite) & (ROWS["model"] == model)]
+    return rows[(rows["task"] == "Cats") & (rows["metric"] == "ndcg_at_10")]
+
+
+def test_a_click_on_a_point_lists_the_rows_of_its_model(tables):
+    assert tables.locator("#rows-status").inner_text() == "Choose a model, in the list or in the plot."
+    tables.mouse.click(*hover(tables, "wide/wide-32"))
+    tables.locator("#rows tbody tr").first.wait_for()
+    found, wanted = table_of(tables), rows_of("wide", "wide-32")
+    assert len(found) == len(wanted) == 10  # five tables, the first of which had one variant, by two poolings
+    scores = {f"{r.value * 100:.2f} [{r.ci_low * 100:.2f}, {r.ci_high * 100:.2f}]" for r in wanted.itertuples()}
+    assert set(found["score × 100 [95 % interval]"]) == scores
+    assert set(found["step"]) == {"0", "400"} and set(found["n"]) == {"120"}
+    assert {"full", "crop:8", "idf", "pad:512:42"} == set(found["variant"])
+    ring = next(trace for trace in traces(tables) if trace["name"] == "chosen")
+    assert ring["x"] == [32]
+
+
+def test_the_list_does_the_same_with_the_keyboard_alone(tables):
+    tables.locator("#search").focus()
+    tables.keyboard.press("Tab")
+    ranked = expected("wide", "full")[["model", "value"]], expected("deep", "full")[["model", "value"]]
+    best = pd.concat(ranked).sort_values("value", ascending=False)["model"].tolist()
+    assert tables.locator("#models .name").all_inner_texts() == best
+    while not tables.evaluate("document.activeElement.value === 'wide/wide-16'"):
+        tables.keyboard.press("Tab")
+    tables.keyboard.press("Enter")
+    assert tables.evaluate("document.activeElement.value") == "wide/wide-16"  # the focus stays
+    assert len(table_of(tables)) == len(rows_of("wide", "wide-16"))
+    assert tables.locator('#models [aria-pressed="true"]').get_attribute("value") == "wide/wide-16"
+
+
+def test_every_control_can_be_reached_with_the_keyboard(tables):
+    wanted = set(
+        tables.evaluate(
+            "[...document.querySelectorAll('#view-tables select, #view-tables input')].map(e => e.id || e.value)"
+        )
+    )
+    assert tables.evaluate("document.querySelector('a, button, input, select').className") == "skip"
+    tables.locator(".skip").focus()
+    reached = set()
+    for _ in range(60):
+        tables.keyboard.press("Tab")
+        reached.add(tables.evaluate("document.activeElement.id || document.activeElement.value"))
+    assert wanted <= reached
+
+
+def test_the_address_keeps_the_view(tables, sheet, explorer):
+    tables.select_option("#metric", "map_at_100")
+    tables.select_option("#x", "parameters")
+    tick(tables, "variant", "pad:512:42")
+    tick(tables, "suite", "deep", on=False)
+    tick(tables, "beside", "intervals", on=False)
+    tables.locator('#models button[value="wide/wide-64"]').click()
+    fragment = tables.evaluate("location.hash")
+    assert parse_qs(fragment[1:])["variant"] == ["full", "pad:512:42"]
+    again = opened(sheet(), explorer, fragment)
+    assert traces(again) == traces(tables)
+    assert again.evaluate("location.hash") == fragment
+    assert table_of(again).equals(table_of(tables))
+
+
+def test_an_empty_list_is_kept_by_the_address(tables):
+    tick(tables, "beside", "intervals", on=False)
+    tick(tables, "beside", "random", on=False)
+    address = tables.evaluate("location.hash")
+    follow(tables, "#view=tables")
+    follow(tables, address)
+    assert not any(trace["bars"] for trace in lines(tables).values())
+
+
+def test_an_address_that_asks_for_what_is_not_there_says_so(page):
+    follow(page, "#task=Birds&suite=none&suite=wide&chosen=x/y")
+    words = page.locator("#unknown").inner_text()
+    assert words == "The address asks for what this study does not have: task “Birds”, suite “none”, model “x/y”."
+    assert set(lines(page)) == {"wide full"}
+    page.select_option("#task", "Dogs")
+    assert not page.locator("#unknown").is_visible()
+
+
+def test_an_address_typed_into_an_open_page_is_followed(tables):
+    follow(tables, "#task=Dogs&suite=wide")
+    assert set(lines(tables)) == {"wide full"}
+    check_line(lines(tables)["wide full"], expected("wide", "full", task="Dogs"))
+
+
+def test_a_hostile_name_is_shown_and_does_nothing(tables):
+    assert tables.locator("#models .name", has_text="hacked").inner_text() == HOSTILE
+    hover(tables, f"deep/{HOSTILE}")
+    assert HOSTILE[:48] in hovered(tables)
+    tables.locator("#models .name", has_text="hacked").click()
+    assert tables.locator("#rows-status").inner_text().startswith(f"deep/{HOSTILE}: ")
+    assert tables.evaluate("[typeof hacked, document.querySelectorAll('img, a[href^=javascript]').length]") == [
+        "undefined",
+        0,
+    ]
+
+
+# Layers -----------------------------------------------------------------------------------------------
+
+
+def points(**chosen):
+    rows = point_rows()
+    for column, value in ({"model": "wide-16", "reduction": "pca", "scaling": "raw", "layers": "all"} | chosen).items():
+        rows = rows[rows[column] == value]
+    return rows
+
+
+def check_points(page, rows):
+    found = {trace["name"]: trace for trace in traces(page, "points-plot")}
+    assert set(found) == set(rows["layer"])
+    for layer, group in rows.groupby("layer"):
+        np.testing.assert_allclose(found[layer]["x"], group["x"], rtol=1e-3)
+        np.testing.assert_allclose(found[layer]["y"], group["y"], rtol=1e-3)
+
+
+SHARES = "the axes tell their share of the variance."
+
+
+def test_all_layers_of_the_first_model_are_shown_at_first(layers):
+    check_points(layers, points())
+    assert status(layers, "points") == "24 vectors of 3 layers, pca of raw vectors, trustworthiness 0.87; " + SHARES
+    assert layers.locator("#layers-key li").all_inner_texts() == list(LAYERS)
+    assert layers.locator("#other").is_disabled()
+    assert layers.locator("#other-reason").inner_text() == "All layers are shown."
+
+
+@pytest.mark.parametrize(
+    ("control", "value", "chosen"),
+    [
+        ("model", "wide/wide-64, step 400", {"model": "wide-64"}),
+        ("reduction", "tsne", {"reduction": "tsne"}),
+        ("scaling", "unit", {"scaling": "unit"}),
+        ("layers", "blocks", {"layers": "blocks"}),
+    ],
+)
+def test_model_reduction_and_scaling_choose_the_points(layers, control, value, chosen):
+    layers.select_option(f"#{control}", value)
+    check_points(layers, points(**chosen))
+    title = layers.evaluate("document.getElementById('points-plot').layout.xaxis.title.text")
+    assert title == ("first coordinate" if value == "tsne" else "first component, 50 %")
+
+
+def test_a_pair_of_layers_can_be_compared(layers):
+    layers.select_option("#layer", "embedding")
+    rows = points()
+    check_points(layers, rows[rows["layer"].isin(["embedding", "block 2"])])  # the last is the other at first
+    layers.select_option("#other", "block 1")
+    check_points(layers, rows[rows["layer"].isin(["embedding", "block 1"])])
+
+
+def test_a_point_tells_its_token_and_tokens_can_be_marked(layers, tokenizer_folder):
+    from embscale.cli.explorer import _speller
+
+    spell = _speller(tokenizer_folder)
+    spelled = points().query("layer == 'block 1'")["token"].map(spell).tolist()
+    trace = next(trace for trace in traces(layers, "points-plot") if trace["name"] == "block 1")
+    told = [re.fullmatch("<b>“(.*)”</b><br>block 1<br>text 0, position \\d", text)[1] for text in trace["text"]]
+    assert [html.unescape(token) for token in told] == spelled
+    layers.fill("#token", spelled[0].upper())
+    trace = next(trace for trace in traces(layers, "points-plot") if trace["name"] == "block 1")
+    marked = [spelled[0].lower() in token.lower() for token in spelled]
+    assert [opacity > 0.5 for opacity in trace["opacity"]] == marked
+    assert f"{3 * sum(marked)} vectors of " in status(layers, "points")
+
+
+FITTED = {"model": "wide-16", "classifier": "logistic_regression", "split": "text", "control": "none"}
+
+
+def confusions(**chosen):
+    rows = confusion_rows()
+    for column, value in (FITTED | chosen).items():
+        rows = rows[rows[column] == value]
+    return rows.pivot_table(index="true_layer", columns="predicted_layer", values="count", aggfunc="sum").loc[
+        list(LAYERS), list(LAYERS)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("control", "value", "chosen"),
+    [
+        (None, None, {}),
+        ("model", "wide/wide-64, step 400", {"model": "wide-64"}),
+        ("classifier", "lda", {"classifier": "lda"}),
+        ("split", "vector", {"split": "vector"}),
+    ],
+)
+def test_the_confusion_matrix_is_that_of_the_chosen_classifier(layers, control, value, chosen):
+    if control:
+        layers.select_option(f"#{control}", value)
+    counts = confusions(**chosen)
+    shares = counts.div(counts.sum(axis=1), axis=0) * 100
+    np.testing.assert_allclose(traces(layers, "confusion-plot")[0]["z"], shares, rtol=1e-6)
+    layers.evaluate("document.getElementById('confusion-words').open = true")
+    table = table_of(layers, "#confusion-rows").set_index("layer").astype(int)
+    np.testing.assert_array_equal(table, counts)
+    reached = accuracy_rows().query("seed == 'all' and layer.isna()")
+    for column, chosen_value in (FITTED | chosen).items():
+        reached = reached[reached[column] == chosen_value]
+    results = table_of(layers, "#accuracy-rows").set_index("metric")
+    for row in reached.itertuples():
+        assert float(results.loc[row.metric, "value"]) == pytest.approx(row.value, abs=5e-4)
+
+
+def test_what_was_not_run_can_be_seen_and_not_chosen(layers):
+    layers.select_option("#reduction", "tsne")
+    layers.select_option("#model", f"deep/{HOSTILE}")
+    option = layers.locator("#reduction option", has_text="tsne")
+    assert option.inner_text() == "tsne (not run)" and option.is_disabled()
+    check_points(layers, points(model=HOSTILE))
+    assert layers.evaluate("typeof hacked") == "undefined"
+
+
+def test_a_combination_that_was_not_run_cannot_be_chosen(layers):
+    gaussian = layers.locator("#control option", has_text="gaussian")
+    assert gaussian.inner_text() == "gaussian (not run)" and gaussian.is_disabled()
+    layers.select_option("#classifier", "lda")
+    assert gaussian.inner_text() == "gaussian" and not gaussian.is_disabled()
+    layers.select_option("#control", "gaussian")
+    assert traces(layers, "confusion-plot")[0]["z"]
+    layers.select_option("#classifier", "logistic_regression")
+    assert layers.locator("#control").input_value() == "none"
+
+
+def test_a_page_without_layers_says_what_is_missing(sheet, tmp_path, tokenizer_folder):
+    file = make_explorer(tmp_path, tokenizer_folder, scores=score_rows())
+    page = sheet().open(file, "#view=layers")
+    assert (
+        page.locator("#points-empty").inner_text() == "Not shown: this page was made without hidden states on a plane."
+    )
+    for control in ("model", "reduction", "scaling", "layer", "classifier", "split"):
+        assert page.locator(f"#{control}").is_disabled()
+        assert page.locator(f"#{control}-reason").inner_text()
+    page.locator("#to-tables").click()
+    plotted(page)
+    assert page.locator('#x option[value="parameters"]').is_disabled()
+    assert "how many parameters" in page.locator("#x-reason").inner_text()
+
+
+# The page as a whole ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def finished(request, explorer):
+    """The explorer that was named on the command line, else the small one."""
+    return request.config.getoption("--explorer") or explorer
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", ["tables", "layers"])
+@pytest.mark.parametrize("device", [browsing.DESK, browsing.PHONE], ids=["desk", "phone"])
+def test_no_error_no_request_no_barrier(sheet, finished, scheme, view, device):
+    open_sheet = sheet(color_scheme=scheme, **device)
+    page = opened(open_sheet, finished, f"#view={view}", "tables-plot" if view == "tables" else "points-plot")
+    assert page.locator("#tables-plot, #points-plot").locator("visible=true").count() == 1
+    assert page.locator(".main-svg").first.bounding_box()["height"] > 200
+    if view == "tables":
+        page.locator("#models button").first.click()
+    assert browsing.problems(page) == []
+    assert browsing.sticking_out(page) == []
+    assert open_sheet.console == [] and open_sheet.foreign(finished) == []
+
+
+def test_first_contents_are_visible_within_a_second(sheet, finished):
+    def painted():
+        page = sheet().open(finished)
+        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+        return page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+
+    assert min(painted() for _ in range(3)) < 1000
+    assert finished.stat().st_size <= 8_000_000
+
+
+def test_a_thousand_models_stay_readable(sheet, tmp_path, tokenizer_folder):
+    models = {"wide": {f"model-{i:04}": 16 * 2 ** (i % 6) for i in range(1000)}}
+    file = make_explorer(tmp_path, tokenizer_folder, scores=score_rows(models))
+    assert file.stat().st_size <= 8_000_000
+    page = opened(sheet(), file)
+    assert status(page).startswith("3,000 scores of 1,000 models")
+    assert page.locator("#models button").count() == 50
+    assert "950 more, type a part of a name to find them" in page.locator("#models-status").inner_text()
+    assert {trace["mode"] for trace in lines(page).values()} == {"markers"}
+    page.fill("#search", "model-0777")
+    assert page.locator("#models .name").all_inner_texts() == ["model-0777"]
+    assert all(len(trace["x"]) == 1 for trace in lines(page).values())
+    assert browsing.sticking_out(page) == []

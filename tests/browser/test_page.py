@@ -1,0 +1,207 @@
+"""The report in a real browser: figures seen, references followed, no barrier, on screen, phone and paper."""
+
+import itertools
+import re
+
+import pytest
+
+from embscale.report.render import Renderer, render
+from report_texts import write_report
+
+browsing = pytest.importorskip("browser.browsing", reason="playwright is not installed: pages were not opened")
+
+LONG = "A sentence that fills the page. " * 120
+WIDE = "| " + " | ".join(f"column {i}" for i in range(14)) + " |\n" + "|--:" * 14 + "|\n" + "| 41.20 " * 14 + "|\n"
+
+BODY = f"""
+## Beginning {{#sec-beginning}}
+
+See @fig-slope, @tbl-scores, @eq-sum, @nte-care and @sec-detail. Zipf [@zipf1936] wrote first.[^why]
+
+[^why]: Because he could.
+
+::: {{#fig-slope}}
+
+{{{{< include figures/slope.md >}}}}
+
+A slope.
+:::
+
+{LONG}
+
+### Detail {{#sec-detail}}
+
+$$
+s = \\sum_i x_i
+$$ {{#eq-sum}}
+
+::: {{#tbl-scores}}
+
+{WIDE}
+
+Scores.
+:::
+
+```python
+{"x" * 200} = 1
+```
+
+## Boxes
+
+::: {{#nte-care .callout-note collapse="true" title="Folded"}}
+Inside.
+:::
+
+::: {{.callout-warning}}
+Mind.
+:::
+
+::: {{.panel-tabset}}
+
+### Left
+
+On the left.
+
+### Right
+
+On the right.
+
+:::
+
+{LONG}
+
+## End
+
+{LONG}
+
+## References {{.unnumbered}}
+
+::: {{#refs}}
+:::
+"""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A page with everything that a report may hold."""
+    folder = tmp_path_factory.mktemp("report")
+    file = folder / "page.html"
+    front = "subtitle: With all\nauthor: Ada Example\nabstract: Short.\nbibliography: refs.bib"
+    file.write_text(render(write_report(folder / "source", BODY, front), Renderer("pandoc")), "utf-8")
+    return file
+
+
+@pytest.fixture
+def file(request, small):
+    """The report that was named on the command line, else the small one."""
+    return request.config.getoption("--page") or small
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("device", [browsing.DESK, browsing.PHONE], ids=["desk", "phone"])
+def test_no_error_no_request_no_barrier(sheet, file, scheme, device):
+    opened = sheet(color_scheme=scheme, **device)
+    page = opened.open(file)
+    page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+    assert browsing.problems(page) == []
+    assert browsing.sticking_out(page) == []
+    assert opened.console == [] and opened.foreign(file) == []
+
+
+def test_every_figure_is_seen_and_has_words(sheet, file):
+    page = sheet().open(file)
+    page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+    figures = page.locator("figure.float-fig")
+    assert figures.count()
+    # How many of a picture's points are not its background, seen from a canvas.
+    inked = """async image => { await image.decode(); const canvas = document.createElement('canvas');
+        [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+        const pen = canvas.getContext('2d'); pen.drawImage(image, 0, 0);
+        const seen = pen.getImageData(0, 0, canvas.width, canvas.height).data; let inked = 0;
+        for (let i = 0; i < seen.length; i += 4)
+          if (seen[i + 3] > 0 && Math.min(seen[i], seen[i + 1], seen[i + 2]) < 235) inked++;
+        return inked; }"""
+    for figure in figures.all():
+        for image in figure.locator("img").all():
+            box = image.bounding_box()
+            assert box["width"] > 50 and box["height"] > 50
+            assert image.evaluate(inked) > 50
+            assert image.get_attribute("alt").strip()
+        # A figure without a picture says why.
+        assert figure.locator("img").count() or figure.locator("p").first.inner_text().strip()
+        assert re.match(r"Figure\s\d+: \S", figure.locator("figcaption").first.inner_text())
+
+
+def test_every_inner_link_leads_somewhere(sheet, file):
+    page = sheet().open(file)
+    page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+    lost = page.evaluate(
+        """[...document.querySelectorAll('a[href^="#"]')].map(link => link.getAttribute('href').slice(1))
+           .filter(id => !document.getElementById(id)?.getClientRects().length)"""
+    )
+    assert lost == []
+    words = page.locator("main").inner_text()
+    assert "??" not in words and "{{<" not in words
+    assert not page.locator("a.quarto-xref").filter(has_not_text=re.compile(r"\w")).count()
+
+
+def test_a_reference_brings_its_figure_into_view(sheet, file):
+    page = sheet().open(file)
+    for link in page.locator("main p > a.quarto-xref").all()[:5]:
+        link.click()
+        target = page.locator(f"[id='{link.get_attribute('href')[1:]}']")
+        page.wait_for_function(
+            """id => { const {top} = document.getElementById(id).getBoundingClientRect();
+                 return top >= -2 && top < innerHeight; }""",
+            arg=target.get_attribute("id"),
+        )
+
+
+def test_headings_descend(sheet, file):
+    page = sheet().open(file)
+    levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map(h => +h.tagName[1])")
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_the_contents_show_where_the_reader_is(sheet, file):
+    page = sheet().open(file)
+    links = page.locator(".contents a")
+    assert links.count()
+    for link in (links.nth(1), links.last, links.first):
+        target = link.get_attribute("href")[1:]
+        page.evaluate("id => document.getElementById(id).scrollIntoView({block: 'start'})", target)
+        page.wait_for_function(
+            "id => document.querySelector('.contents [aria-current]')?.hash === '#' + id", arg=target
+        )
+    assert page.locator(".contents [aria-current]").count() == 1
+
+
+def test_first_contents_are_visible_within_a_second(sheet, file):
+    def painted():
+        page = sheet().open(file)
+        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+        return page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+
+    assert min(painted() for _ in range(3)) < 1000
+    assert file.stat().st_size <= 8_000_000
+
+
+def test_paper_is_light_and_complete(sheet, file):
+    """What is folded on the screen is open on paper, and what only a screen can use is not there."""
+    page = sheet(color_scheme="dark").open(file)
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.locator(".contents").is_visible()
+    for fold in page.locator("main details:not(.tabset details)").all():
+        assert fold.locator("> :not(summary)").first.bounding_box()["height"] > 0
+    assert page.pdf().startswith(b"%PDF")
+
+
+def test_a_fold_opens_with_the_keyboard(sheet, file):
+    page = sheet().open(file)
+    fold = page.locator("main details").first
+    fold.locator("summary").focus()
+    assert not fold.evaluate("fold => fold.open")
+    page.keyboard.press("Enter")
+    assert fold.evaluate("fold => fold.open")

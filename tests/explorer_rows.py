@@ -1,0 +1,102 @@
+"""Tidy rows for the explorer's tests: two suites, random tables, references, layers, and a name that attacks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+HOSTILE = (
+    '</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 2"> **bold** [x](javascript:1)'
+)
+TASKS = ("Cats", "Dogs")
+METRICS = ("ndcg_at_10", "map_at_100")
+POOLINGS = ("include", "exclude")
+LAYERS = ("embedding", "block 1", "block 2")
+MODELS = {"wide": {"wide-16": 16, "wide-32": 32, "wide-64": 64}, "deep": {"deep-32": 32, HOSTILE: 64}}
+VARIANTS = {"full": {}, "crop": {"variant_dims": 8}, "idf": {}, "pad": {"variant_dims": 512, "seed": 42}}
+NOTHING = {"step": np.nan, "variant_dims": np.nan, "strength": np.nan, "seed": np.nan, "dim": np.nan}
+
+
+def score_rows(models: dict[str, dict[str, int]] | None = None) -> pd.DataFrame:
+    """Scores of every model and variant; those of the suite "wide" at two steps, the other's steps unknown."""
+    kinds = []
+    for suite, widths in (models or MODELS).items():
+        for model, width in widths.items():
+            own = {"suite": suite, "model": model, "tokenizer": f"{suite}-bpe"}
+            for variant, given in VARIANTS.items():
+                row = NOTHING | own | given | {"variant": variant, "dim": given.get("variant_dims", width)}
+                kinds.append(row | {"step": 400 if suite == "wide" else np.nan})
+            if suite == "wide":
+                kinds.append(NOTHING | own | {"step": 0, "variant": "full", "dim": width})
+    for tokenizer in ("wide-bpe", "deep-bpe"):
+        random = {"suite": "random", "model": "random", "tokenizer": tokenizer}
+        for variant in ("random", "random+idf"):
+            kinds += [
+                NOTHING | random | {"variant": variant, "dim": dim, "variant_dims": dim, "seed": seed}
+                for dim in (16, 32, 64, 128)
+                for seed in (1, 2, 3)
+            ]
+        kinds.append(NOTHING | random | {"suite": "reference", "model": "bm25", "variant": "bm25"})
+    rows = pd.DataFrame(kinds).merge(pd.DataFrame({"task": TASKS}), how="cross")
+    rows = rows.merge(pd.DataFrame({"metric": METRICS}), how="cross")
+    rows = rows.merge(pd.DataFrame({"special_tokens": POOLINGS}), how="cross")
+    value = np.random.default_rng(0).uniform(0.05, 0.4, len(rows))
+    digests = dict.fromkeys(("table_sha256", "tokenizer_sha256", "data_sha256"), "0123456789abcdef" * 4)
+    return rows.assign(pooling="mean", value=value, ci_low=value - 0.01, ci_high=value + 0.02, n=120, **digests)
+
+
+def fact_rows() -> pd.DataFrame:
+    """Rows, columns and parameters of every model; those of the one with the hostile name are not known."""
+    rows = [
+        {"suite": suite, "model": model, "rows": 1000, "dims": width, "parameters": 1000 * width + 12 * width**2}
+        for suite, widths in MODELS.items()
+        for model, width in widths.items()
+    ]
+    return pd.DataFrame(rows).assign(parameters=lambda f: f["parameters"].mask(f["model"] == HOSTILE))
+
+
+def _cases() -> pd.DataFrame:
+    cases = [("wide", "wide-16", 400.0, 16), ("wide", "wide-64", 400.0, 64), ("deep", HOSTILE, np.nan, 64)]
+    keys = pd.DataFrame(cases, columns=["suite", "model", "step", "width"])
+    return keys.assign(texts="news", tokens=8, texts_count=5)
+
+
+def point_rows() -> pd.DataFrame:
+    """Eight vectors of every layer, reduced in two ways; t-SNE was not run for the last model."""
+    rows = _cases().merge(pd.DataFrame({"reduction": ["pca", "tsne"]}), how="cross")
+    rows = rows[(rows["reduction"] == "pca") | (rows["suite"] == "wide")]
+    rows = rows.merge(pd.DataFrame({"scaling": ["raw", "unit"]}), how="cross")
+    rows = rows.merge(pd.DataFrame({"layers": ["all", "blocks"]}), how="cross")
+    rows = rows.merge(pd.DataFrame({"layer": LAYERS, "layer_index": range(len(LAYERS))}), how="cross")
+    rows = rows[(rows["layers"] == "all") | (rows["layer_index"] > 0)]
+    rows = rows.merge(pd.DataFrame({"text": 0, "position": range(8), "token": [5, 6, 7, 8, 5, 6, 7, 9]}), how="cross")
+    x, y = np.random.default_rng(1).normal(size=(2, len(rows)))
+    pca = rows["reduction"] == "pca"
+    share = {
+        name: pd.Series(value, rows.index).where(pca) for name, value in (("explained1", 0.5), ("explained2", 0.2))
+    }
+    return rows.assign(x=x, y=y, trustworthiness=0.87, **share)
+
+
+def confusion_rows() -> pd.DataFrame:
+    """Counts of two classifiers on two splits."""
+    rows = _cases().assign(trained_on="news", input="raw", control="none")
+    rows = rows.merge(pd.DataFrame({"classifier": ["logistic_regression", "lda"]}), how="cross")
+    rows = rows.merge(pd.DataFrame({"split": ["text", "vector"], "seed": 1}), how="cross")
+    rows = pd.concat([rows, rows[rows["classifier"] == "lda"].assign(control="gaussian")])
+    rows = pd.concat([rows, rows.assign(seed=2)])
+    rows = rows.merge(pd.DataFrame({"true_layer": LAYERS}), how="cross")
+    rows = rows.merge(pd.DataFrame({"predicted_layer": LAYERS}), how="cross")
+    return rows.assign(count=np.random.default_rng(2).integers(1, 50, len(rows)))
+
+
+def accuracy_rows() -> pd.DataFrame:
+    """What the classifiers reached: two seeds and all, over all layers and for one."""
+    rows = _cases().assign(trained_on="news", input="raw", control="none", n=1200)
+    rows = rows.merge(pd.DataFrame({"classifier": ["logistic_regression", "lda"]}), how="cross")
+    rows = rows.merge(pd.DataFrame({"split": ["text", "vector"]}), how="cross")
+    rows = rows.merge(pd.DataFrame({"seed": ["1", "2", "all"]}), how="cross")
+    metrics = pd.DataFrame({"metric": ["chance", "accuracy", "recall"], "layer": [None, None, "block 1"]})
+    rows = rows.merge(metrics, how="cross")
+    value = np.random.default_rng(3).uniform(0.2, 0.9, len(rows))
+    return rows.assign(value=value, ci_low=value - 0.05, ci_high=value + 0.05)

@@ -1,0 +1,216 @@
+"""The explorer's data and page: what the rows say, in a form that no word can break out of."""
+
+import base64
+import gzip
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from embscale.cli import execute
+from embscale.errors import EmbscaleError
+from embscale.explorer import page, payload
+from embscale.report import offline
+from explorer_rows import HOSTILE, accuracy_rows, confusion_rows, fact_rows, point_rows, score_rows
+
+
+def decoded(part):
+    """The rows of a part of the payload, read back as the page's script reads them."""
+    columns = {
+        name: [column["levels"][code] for code in column["codes"]] if "levels" in column else column["values"]
+        for name, column in part["columns"].items()
+    }
+    rows = pd.DataFrame(columns)
+    assert len(rows) == part["count"]
+    return rows
+
+
+@pytest.fixture
+def files(tmp_path, tokenizer_folder):
+    """Files of rows, and the flags that hand them to the command."""
+    made = {
+        "scores": score_rows(),
+        "facts": fact_rows(),
+        "points": point_rows(),
+        "confusion": confusion_rows(),
+        "layers": accuracy_rows(),
+    }
+    flags = ["--title", "A study", "--metric", "ndcg_at_10", "--tokenizer", f"wide={tokenizer_folder}"]
+    for name, rows in made.items():
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+        flags += [f"--{name}", str(tmp_path / f"{name}.csv")]
+    return flags
+
+
+def test_scores_come_back_as_they_went_in():
+    rows = score_rows()
+    back = decoded(payload.scores(rows, first_metric="ndcg_at_10"))
+    for name in ("suite", "model", "variant", "task", "metric"):
+        assert back[name].tolist() == rows[name].tolist()
+    for name in ("value", "ci_low", "ci_high", "n", "dim", "step", "seed"):
+        np.testing.assert_allclose(back[name].astype(float), rows[name].astype(float), rtol=1e-5)
+
+
+def test_variants_are_written_as_in_the_parameters():
+    rows = pd.DataFrame(
+        [
+            ("full", np.nan, np.nan, np.nan),
+            ("crop", 16, np.nan, np.nan),
+            ("pad", 512, np.nan, 42),
+            ("sif", np.nan, 0.001, np.nan),
+            ("crop_random", 16, np.nan, 12345678),
+        ],
+        columns=["variant", "variant_dims", "strength", "seed"],
+    )
+    labels = ["full", "crop:16", "pad:512:42", "sif:0.001", "crop_random:16:12345678"]
+    assert payload.variant_labels(rows).tolist() == labels
+
+
+def test_the_last_checkpoint_is_the_highest_step_or_the_one_that_is_not_known():
+    rows = score_rows()
+    back = decoded(payload.scores(rows, first_metric="ndcg_at_10"))
+    steps = back[back["suite"] == "wide"].groupby("last")["step"].unique()
+    assert steps[True].tolist() == [400] and steps[False].tolist() == [0]
+    assert back.loc[back["suite"] == "deep", "last"].all()
+
+
+def test_every_row_of_a_model_knows_the_width_of_its_own_table():
+    back = decoded(payload.scores(score_rows(), first_metric="ndcg_at_10"))
+    cropped = back[back["variant"] == "crop"]
+    assert (cropped["dim"] == 8).all() and set(cropped["width"]) == {16, 32, 64}
+    assert back.loc[back["suite"] == "random", "width"].isna().all()
+
+
+def test_the_share_of_parameters_is_that_of_the_table():
+    rows = fact_rows()
+    back = decoded(payload.facts(rows)).set_index(["suite", "model"])
+    for row in rows.dropna().itertuples():
+        share = back.loc[(row.suite, row.model), "table_share"]
+        assert share == pytest.approx(row.rows * row.dims / row.parameters, rel=1e-5)
+    unknown = rows[rows["parameters"].isna()]
+    assert len(unknown) and not set(unknown["model"]) & set(back.index.get_level_values("model"))
+
+
+def test_facts_without_parameters_give_no_axis():
+    assert payload.facts(fact_rows().drop(columns="parameters"))["count"] == 0
+
+
+def test_tokens_are_spelled_by_the_tokenizer_of_their_suite():
+    points = point_rows()
+    back = decoded(payload.points(points, {"wide": lambda token: f"<{token}>"}))
+    assert len(back) == len(points)
+    expected = [
+        f"<{token}>" if suite == "wide" else f"token {token}"
+        for suite, token in zip(points["suite"], points["token"], strict=True)
+    ]
+    assert back["token"].tolist() == expected
+    np.testing.assert_allclose(back["x"], points["x"], rtol=1e-3)
+
+
+def test_confusion_counts_are_summed_over_seeds():
+    rows = confusion_rows()
+    part = payload.confusion(rows)
+    back = decoded(part)
+    for place, row in enumerate(back.itertuples()):
+        own = rows[(rows["model"] == row.model) & (rows["classifier"] == row.classifier) & (rows["split"] == row.split)]
+        own = own[own["control"] == row.control]
+        for i, true in enumerate(part["layers"][place]):
+            for j, predicted in enumerate(part["layers"][place]):
+                cell = own[(own["true_layer"] == true) & (own["predicted_layer"] == predicted)]
+                assert part["counts"][place][i][j] == cell["count"].sum() and len(cell) == 2
+
+
+def test_the_study_s_rows_have_what_the_explorer_reads():
+    from embscale import probes, reductions, scores
+    from embscale.cli.geometry import COLUMNS
+
+    assert set(payload.SCORE_COLUMNS) <= set(scores.COLUMNS)
+    assert set(payload.POINT_COLUMNS) <= {*reductions.POINTS, *COLUMNS}
+    assert set(payload.CONFUSION_COLUMNS) <= set(probes.CONFUSION_COLUMNS)
+    assert set(payload.LAYER_COLUMNS) <= set(probes.COLUMNS)
+    # All that tells two classifiers or two pictures apart can be chosen.
+    told = {"width", "tokens", "texts_count", "seed", "true_layer", "predicted_layer", "count"}
+    assert set(probes.CONFUSION_COLUMNS) - told <= set(payload.LAYER_KEYS)
+
+
+def test_accuracies_are_those_over_all_seeds_and_layers():
+    rows = accuracy_rows()
+    back = decoded(payload.accuracies(rows))
+    whole = rows[(rows["seed"] == "all") & rows["layer"].isna()]
+    assert 0 < len(whole) < len(rows)
+    assert back["value"].tolist() == pytest.approx(whole["value"].tolist())
+
+
+def test_a_metric_that_was_not_scored_is_told():
+    with pytest.raises(EmbscaleError, match="no score by the metric 'f1'; there are map_at_100, ndcg_at_10"):
+        payload.scores(score_rows(), first_metric="f1")
+
+
+def test_no_word_can_end_the_script_that_it_is_in():
+    text = page.embedded_json({"name": HOSTILE, "comment": "<!-- <script>"})
+    assert "<" not in text
+    assert json.loads(text) == {"name": HOSTILE, "comment": "<!-- <script>"}
+
+
+def test_a_number_that_json_does_not_have_is_nothing():
+    part = payload.columns(pd.DataFrame({"value": [1.0, np.nan, np.inf, 0.123456789]}), digits=6)
+    assert json.dumps(part["value"]["values"]) == "[1, null, null, 0.123457]"
+
+
+def test_the_page_is_one_file_with_its_library_and_hostile_names_inert(files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert execute("explorer", [*files, "-o", "explorer.html"]) == 0
+    text = (tmp_path / "explorer.html").read_text("utf-8")
+    assert offline.loads(text) == [] and len(text.encode()) <= page.LARGEST_PAGE
+    assert HOSTILE not in text and len(re.findall("<script", text)) == 3
+    library = re.search(r'id="library">([^<]+)<', text)[1]
+    assert gzip.decompress(base64.b64decode(library)).startswith(b"/**\n* plotly.js v")
+    data = json.loads(re.search(r'id="payload">([^<]+)<', text)[1])
+    assert HOSTILE in data["scores"]["columns"]["model"]["levels"]
+    note = json.loads((tmp_path / "explorer.html.note.json").read_text("utf-8"))
+    assert {"explorer.js", "explorer.css", "style.css", "plotly.js"} <= set(note["params"]["design"])
+    assert len(note["inputs"]) == 6
+
+
+def test_two_runs_give_the_same_bytes(files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.html", "b.html"):
+        assert execute("explorer", [*files, "-o", name]) == 0
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_a_page_that_is_too_large_is_refused(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(page, "LARGEST_PAGE", 1_000_000)
+    assert execute("explorer", [*files, "-o", "explorer.html"]) == 1
+    assert re.search(r"would have \d\.\d MB, at most 1 are allowed; leave rows out", capsys.readouterr().err)
+    assert not (tmp_path / "explorer.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--where", "task=none"], "no rows of the task 'none'"),
+        (["--tokenizer", "wide"], "expected SUITE=FOLDER"),
+        (["--facts", "{scores}"], "no column 'dims'"),
+        (["--points", "{scores}"], "no column 'reduction'"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(files, tmp_path, monkeypatch, capsys, flags, words):
+    monkeypatch.chdir(tmp_path)
+    given = [flag.format(scores=tmp_path / "scores.csv") for flag in flags]
+    assert execute("explorer", [*files, *given, "-o", "explorer.html"]) == 1
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
+
+
+def test_a_study_without_hidden_states_or_facts_has_an_explorer_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    score_rows().to_csv("scores.csv", index=False)
+    pd.DataFrame(columns=[*payload.FACT_COLUMNS, "parameters"]).to_csv("inventory.csv", index=False)
+    flags = ["--title", "A study", "--metric", "ndcg_at_10", "--scores", "scores.csv", "--facts", "inventory.csv"]
+    assert execute("explorer", [*flags, "-o", "explorer.html"]) == 0
+    data = json.loads(re.search(r'id="payload">([^<]+)<', (tmp_path / "explorer.html").read_text("utf-8"))[1])
+    assert data["layers"] == {"points": None, "confusion": None, "accuracies": None}

@@ -1,0 +1,193 @@
+"""Classifiers against scikit-learn, torch and closed forms."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from layer_states import SETTINGS, everything, made, noise
+from scipy import stats
+from scipy.spatial.distance import cdist
+from sklearn import metrics
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from embscale import layer_classifiers, layer_examples
+from embscale.errors import EmbscaleError
+from embscale.layer_classifiers import Linear
+from embscale.layer_examples import Examples
+
+
+def sides(states, split="text", seed=0):
+    parts = layer_examples.halves(states, everything(states), split=split, test_fraction=0.25, seed=seed)
+    return [Examples(states, part, SETTINGS.chunk) for part in parts]
+
+
+def overlapping(layers=4, vectors=400, width=6):
+    """Layers that cannot be told apart without errors, in dimensions of very different scale."""
+    generator = np.random.default_rng(1)
+    shifts = generator.normal(size=(layers, 1, width))
+    mixing = generator.normal(size=(width, width)) * 10.0 ** np.arange(-2, width - 2)
+    return made((noise(layers, vectors, width) + shifts) @ mixing + 3)
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def fitted(request):
+    train, test = sides(overlapping(request.param))
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=0.5, max_iter=5000, tol=1e-6))
+    features, labels = train.whole()
+    pipeline.fit(features.astype(np.float64), labels)
+    return train, test, pipeline
+
+
+def tight(**changes):
+    return replace(SETTINGS, inverse_regularisation=0.5, **changes)
+
+
+@pytest.mark.parametrize("memory_gb", [1.0, 0.0])
+def test_both_routes_find_scikit_learns_optimum(fitted, memory_gb, monkeypatch):
+    monkeypatch.setattr(layer_classifiers, "TOLERANCE", 1e-6)
+    train, test, pipeline = fitted
+    used = []
+    for route in ("_scikit_learn", "_by_chunks"):
+        inner = getattr(layer_classifiers, route)
+        monkeypatch.setattr(
+            layer_classifiers, route, lambda *a, route=route, inner=inner: used.append(route) or inner(*a)
+        )
+    model = layer_classifiers.logistic_regression(train, tight(memory_gb=memory_gb))
+    assert used == ["_scikit_learn" if memory_gb else "_by_chunks"]
+    assert model.converged
+    expected = pipeline[-1].coef_
+    found = model.weights if len(expected) > 1 else model.weights[1:] - model.weights[:1]
+    np.testing.assert_allclose(found, expected, atol=5e-3)
+    features, _ = test.whole()
+    np.testing.assert_allclose(model.predict_proba(features), pipeline.predict_proba(features), atol=2e-3)
+    np.testing.assert_allclose(model.weights.sum(axis=0), 0, atol=1e-4)
+
+
+@pytest.mark.parametrize("memory_gb", [1.0, 0.0])
+def test_a_start_saves_steps_and_changes_nothing(fitted, memory_gb, monkeypatch):
+    monkeypatch.setattr(layer_classifiers, "TOLERANCE", 1e-5)
+    train, _, _ = fitted
+    cold = layer_classifiers.logistic_regression(train, tight(memory_gb=memory_gb))
+    warm = layer_classifiers.logistic_regression(train, tight(memory_gb=memory_gb), start=cold)
+    np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-3)
+    monkeypatch.setattr(layer_classifiers, "ITERATIONS", 2)
+    assert not layer_classifiers.logistic_regression(train, tight(memory_gb=memory_gb)).converged
+    assert layer_classifiers.logistic_regression(train, tight(memory_gb=memory_gb), start=cold).converged
+
+
+def test_raw_weights_are_the_same_function():
+    train, test = sides(overlapping())
+    model = layer_classifiers.logistic_regression(train, SETTINGS)
+    features, _ = test.whole()
+    offset = model.intercepts - model.raw_weights @ model.mean
+    np.testing.assert_allclose(features @ model.raw_weights.T + offset, model.logits(features), rtol=1e-3, atol=1e-3)
+
+
+def test_sgd_is_torchs_own():
+    """Against torch.nn and torch.optim, the way the study does it."""
+    states = made(noise(3, 1000, 5) + np.arange(3)[:, None, None])
+    train, test = sides(states, "vector")
+    found = layer_classifiers.sgd(train, test, SETTINGS, seed=7)
+    features, labels = (torch.from_numpy(array) for array in train.whole())
+    torch.manual_seed(7)
+    model = torch.nn.Linear(5, 3)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
+    generator, losses = torch.Generator().manual_seed(7), []
+    for _ in range(SETTINGS.epochs):
+        for places in torch.randperm(len(features), generator=generator).split(1024):
+            optimiser.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(features[places]), labels[places])
+            loss.backward()
+            optimiser.step()
+        losses.append(loss.item())
+    np.testing.assert_allclose(found.model.weights, model.weight.detach(), atol=1e-5)
+    np.testing.assert_allclose(found.model.intercepts, model.bias.detach(), atol=1e-5)
+    np.testing.assert_allclose(found.curves["train_loss_last_batch"], losses, rtol=1e-5)
+    right = metrics.accuracy_score(test.whole()[1], found.model.predict_proba(test.whole()[0]).argmax(axis=1))
+    assert found.curves["test_accuracy"].iloc[-1] == pytest.approx(right)
+    assert found.curves["epoch"].tolist() == [1, 2, 3] and not found.converged
+
+
+def test_sgd_leaves_the_global_seed_alone():
+    states = made(noise(2, 100, 3))
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    layer_classifiers.sgd(*sides(states), SETTINGS, seed=1)
+    assert torch.rand(1) == expected
+
+
+def predictions(classifier, states, seed=0):
+    train, test = (layer_classifiers.seen(classifier, side) for side in sides(states, seed=seed))
+    fit = layer_classifiers.fit(classifier, train, test, SETTINGS, seed=0)
+    return layer_classifiers.tested(fit.model, test), np.nonzero(test.part)[0], train, test
+
+
+def test_the_nearest_centroid_by_hand():
+    found, _, train, test = predictions("nearest_centroid", overlapping())
+    features, labels = train.whole()
+    centroids = [features[labels == layer].mean(axis=0, dtype=np.float64) for layer in range(4)]
+    expected = cdist(test.whole()[0].astype(np.float64), centroids).argmin(axis=1)
+    assert (found["predicted"] == expected).mean() > 0.999  # float32 may turn a tie
+    assert np.isnan(found["confidence"]).all() and np.isnan(found["log_loss"]).all()
+
+
+def test_lda_reaches_the_bayes_rate_of_two_gaussians():
+    """Equal covariances, Mahalanobis distance 2: Phi(1) (Hastie et al. 2009, section 4.3)."""
+    mixing = np.array([[1.0, 0.9], [0, 0.3]])
+    states = noise(2, 8000, 2) @ mixing
+    states[1] += np.array([2.0, 0]) @ mixing
+    found, true, *_ = predictions("lda", made(states))
+    assert (found["predicted"] == true).mean() == pytest.approx(stats.norm.cdf(1), abs=0.02)
+
+
+def test_a_tree_tells_what_lines_cannot():
+    states = noise(2, 2000, 2)
+    flipped = states[1, :, 0] * states[1, :, 1] > 0
+    states[1, flipped, 0] *= -1
+    other = states[0, :, 0] * states[0, :, 1] < 0
+    states[0, other, 0] *= -1
+    tree, true, *_ = predictions("decision_tree", made(states))
+    line, *_ = predictions("logistic_regression", made(states))
+    assert (tree["predicted"] == true).mean() > 0.9 > 0.6 > (line["predicted"] == true).mean()
+
+
+def test_the_length_alone_tells_bands_apart():
+    """Layer 0 is both shorter and longer than layer 1."""
+    directions = noise(2, 600, 5)
+    directions /= np.linalg.norm(directions, axis=2, keepdims=True)
+    lengths = np.stack([np.tile([1.0, 3.0], 300), np.full(600, 2.0)])
+    found, true, *_ = predictions("norm_only", made(directions * lengths[..., None]))
+    assert (found["predicted"] == true).all()
+
+
+def test_the_position_alone_and_the_most_frequent_layer_say_nothing():
+    states = made(noise(4, 400, 3) + 10 * np.arange(4)[:, None, None])
+    for classifier in ("position_only", "majority"):
+        found, true, *_ = predictions(classifier, states)
+        assert (found["predicted"] == true).mean() == 0.25
+        np.testing.assert_allclose(found["log_loss"], np.log(4), rtol=1e-5)
+
+
+def test_probabilities_are_scored_as_scikit_learn_does():
+    found, true, train, test = predictions("logistic_regression", overlapping())
+    model = layer_classifiers.logistic_regression(train, SETTINGS)
+    probabilities = model.predict_proba(test.whole()[0])
+    assert found["log_loss"].mean() == pytest.approx(metrics.log_loss(true, probabilities), rel=1e-4)
+    np.testing.assert_allclose(found["confidence"], probabilities.max(axis=1), rtol=1e-4)
+    certain = Linear(np.array([[100.0], [-100.0]]), np.zeros(2), np.zeros(1), np.ones(1), True)
+    states = made(np.ones((2, 20, 1)))
+    loss = layer_classifiers.tested(certain, sides(states)[1])["log_loss"]
+    assert loss.max() == pytest.approx(-np.log(np.finfo(np.float32).eps))
+
+
+def test_what_does_not_fit_into_memory_is_refused_with_numbers():
+    states = overlapping()
+    train, test = sides(states)
+    small = replace(SETTINGS, memory_gb=1e-6)
+    with pytest.raises(EmbscaleError, match=r"lda: 0.0 GB of training vectors do not fit .* \(1e-06 GB\)"):
+        layer_classifiers.fit("lda", train, test, small, seed=0)
+    assert layer_classifiers.fit("logistic_regression", train, test, small, seed=0).converged

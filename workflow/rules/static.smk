@@ -1,0 +1,93 @@
+"""Chapter 5: words.
+
+Static embeddings trained on the ladder's own tokens are scored like any other table, by the rules of
+chapter 3; what every table knows about words is probed; and a rung is trained from tables of several kinds.
+"""
+
+# Tokens that a rung sees, so that a static table sees as many.
+TOKENS_SEEN = (
+    config["ladder"]["steps"] * config["ladder"]["batch"] * config["ladder"]["context"]
+)
+
+
+rule static:
+    """Train a static embedding table on the tokens that a rung of the ladder sees."""
+    input:
+        code=command_sources("static"),
+        corpus=rules.harvest.output.corpus,
+        tokens=expand(
+            rules.tokenize.output.tokens,
+            task=config["corpus"]["task"],
+            tokenizer=config["tokenizer"]["name"],
+        ),
+        tokenizer=rules.tokenizer.output.tokenizer,
+    output:
+        table="<results>/static/{static}.safetensors",
+        note="<results>/static/{static}.safetensors.note.json",
+    log:
+        "<logs>/static/{static}.log",
+    benchmark:
+        "<benchmarks>/static/{static}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
+    params:
+        task=subpath(input.corpus, parent=True),
+        tokenizer=subpath(input.tokenizer, parent=True),
+        method=lambda wildcards: STATIC[wildcards.static][0],
+        dim=lambda wildcards: STATIC[wildcards.static][1],
+        vocab_size=config["tokenizer"]["vocab_size"],
+        max_tokens=TOKENS_SEEN,
+        order_seed=config["ladder"]["seed"],
+        seed=config["static"]["seed"],
+        flags=lambda wildcards: method_flags(STATIC[wildcards.static][0]),
+    shell:
+        "python -m embscale static {params.method}"
+        " --corpus {params.task:q}"
+        " --tokens {input.tokens:q}"
+        " --tokenizer {params.tokenizer:q}"
+        " --vocab-size {params.vocab_size}"
+        " --max-tokens {params.max_tokens}"
+        " --order-seed {params.order_seed}"
+        " --dim {params.dim}"
+        " --seed {params.seed} {params.flags}"
+        " --output {output.table:q} 2> {log:q}"
+
+
+rule words:
+    """Probe what a model's last table knows about words."""
+    input:
+        code=command_sources("words"),
+        table=lambda wildcards: table_file(
+            wildcards.model, CHECKPOINTS[wildcards.model][-1]
+        ),
+        tokenizer=lambda wildcards: tokenizer_file(TOKENIZERS[wildcards.model]),
+        sets=[*config["words"]["analogies"], *config["words"]["similarity"]],
+    output:
+        rows="<results>/words/{model}.csv",
+        note="<results>/words/{model}.csv.note.json",
+    log:
+        "<logs>/words/{model}.log",
+    benchmark:
+        "<benchmarks>/words/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
+    params:
+        tokenizer=subpath(input.tokenizer, parent=True),
+        table=lambda wildcards, input: f"{step_of(CHECKPOINTS[wildcards.model][-1])}={input.table}",
+        analogies=flags("--analogies", config["words"]["analogies"]),
+        similarity=flags("--similarity", config["words"]["similarity"]),
+        random_seeds=config["words"]["random_seeds"],
+        resamples=config["words"]["resamples"],
+        seed=config["words"]["seed"],
+        suite=lambda wildcards: SUITES[wildcards.model],
+    shell:
+        "python -m embscale words {params.table:q}"
+        " --tokenizer {params.tokenizer:q} {params.analogies} {params.similarity}"
+        " --random-seeds {params.random_seeds}"
+        " --resamples {params.resamples}"
+        " --seed {params.seed}"
+        " --suite {params.suite}"
+        " --model {wildcards.model}"
+        " --output {output.rows:q} 2> {log:q}"
