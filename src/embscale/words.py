@@ -7,7 +7,6 @@ every result.  A word whose row is zeros has no direction and counts as missing.
 
 from __future__ import annotations
 
-import importlib.resources
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ import numpy as np
 import yaml
 from scipy import stats
 
-from embscale import random_tables
+from embscale import random_tables, resources
 from embscale.errors import EmbscaleError
 from embscale.statistics import bootstrap_means, percentile_interval, seed_band
 
@@ -26,7 +25,9 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 FORMS = ("plain", "space")
-OWN = "own"  # the set of words that comes with this package
+# The set of words that comes with this package.
+OWN = "own"
+OWN_FILE = Path(resources.__file__).with_name("words.yaml")
 
 # Neighbours that are looked at, of all words.
 NEAREST = 10
@@ -217,8 +218,7 @@ class WordSet:
 
 def own_set() -> WordSet:
     """The set that comes with this package; each pair of an analogy's section asks about each other."""
-    text = importlib.resources.files("embscale").joinpath("resources/words.yaml").read_text("utf-8")
-    entries = yaml.safe_load(text)
+    entries = yaml.safe_load(OWN_FILE.read_text("utf-8"))
     analogies = {
         section: [(*one, *other) for one in pairs for other in pairs if other is not one]
         for section, pairs in entries["analogies"].items()

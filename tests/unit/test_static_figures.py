@@ -75,6 +75,7 @@ FIGURES = {
 def drawn(name, folder, rows, run="a", where=()):
     rows.to_csv(folder / "rows.csv", index=False)
     files = ["--svg", str(folder / f"{run}.svg"), "--partial", str(folder / f"{run}.md"), "--image", "f.svg"]
+    files += ["--data", str(folder / f"{run}.csv")]
     assert execute("draw", [name, "--rows", str(folder / "rows.csv"), *where, *files]) == 0
     return (folder / f"{run}.svg").read_bytes(), (folder / f"{run}.md").read_text("utf-8")
 
@@ -84,7 +85,7 @@ def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
     rows, said = FIGURES[name]
     (svg, partial), (again, _) = (drawn(name, tmp_path, rows(), run) for run in ("a", "b"))
     assert svg == again and svg.count(b"<path") > 20
-    assert re.fullmatch(r'!\[\]\(f\.svg\)\{fig-alt="[^"]{80,}"\}\n', partial) and said in partial
+    assert re.match(r'!\[\]\(f\.svg\)\{fig-alt="[^"]{80,}"\}\n', partial) and said in partial
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
     variants = [Variant.parse(text) for text in ["full", *args.variants]]
     given = [re.fullmatch(r"(?:(\d+)=)?(.+)", text) for text in args.tables]
     files = [(match[1], Path(match[2])) for match in given if match]
-    sets = [*args.analogies, *args.similarity]
+    sets = [words.OWN_FILE, *args.analogies, *args.similarity]
     names = ("tables", "variants", "random_seeds", "resamples", "seed", "suite", "model")
     params = {name: getattr(args, name) for name in names}
     inputs = [*(path for _, path in files), tokens.tokenizer_file(args.tokenizer), *sets]

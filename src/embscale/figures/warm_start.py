@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from embscale.figures import NothingToShow, theme
 from embscale.figures.scaling import PERCENT, metric_label
-from embscale.statistics import Band, seed_band
+from embscale.statistics import seed_band
 from embscale.warm_start import HELDOUT_LOSS, STARTS
 
 COLUMNS = ("start", "seed", "step", "metric", "value")
@@ -27,29 +28,43 @@ def _starts(rows: pd.DataFrame) -> list[str]:
     return [start for start in STARTS if start in set(rows["start"])]
 
 
-def _bands(rows: pd.DataFrame, by: str) -> dict[object, Band]:
-    return {key: seed_band(group["value"].to_numpy()) for key, group in rows.groupby(by, sort=True)}
+def _gaps(losses: pd.DataFrame) -> pd.DataFrame:
+    """Loss less that of the random start of the same seed at the same step."""
+    wide = losses.pivot_table(index=["seed", "step"], columns="start", values="value")
+    if STARTS[0] not in wide:
+        return losses.head(0)
+    gaps = wide.sub(wide[STARTS[0]], axis=0).drop(columns=STARTS[0])
+    return gaps.melt(ignore_index=False, var_name="start").dropna().reset_index()
+
+
+def _line(axes: Axes, rows: pd.DataFrame, start: str, colour: str) -> None:
+    """The mean over seeds at each step, with the range of the seeds."""
+    bands = {step: seed_band(group["value"].to_numpy()) for step, group in rows.groupby("step")}
+    steps, mean, low, high = np.array([(step, b.mean, b.lowest, b.highest) for step, b in bands.items()], float).T
+    axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+    style = "--" if "frozen" in start else "-"
+    axes.plot(steps, mean, color=colour, linestyle=style, marker="o", markersize=4, label=start)
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """Left, the mean loss over seeds with the range of the seeds; right, each seed's score, and the mean's interval."""
+    """Left, losses and their differences to a random start; right, each seed's score and the interval of their mean."""
     losses, scores = _parts(rows)
-    starts = _starts(losses)
+    gaps, starts = _gaps(losses), _starts(losses)
     colours = theme.category_colours(starts)
-    figure = theme.figure(height=4.4)
-    left, right = figure.subplots(1, 2, width_ratios=[1.7, 1])
+    figure = theme.figure(height=5.4)
+    panels = figure.subplot_mosaic([["loss", "score"], ["gap", "score"]], width_ratios=[1.7, 1])
+    above, below, right = panels["loss"], panels["gap"], panels["score"]
     for start in starts:
-        bands = _bands(losses[losses["start"] == start], "step")
-        steps = np.array(list(bands), float)
-        mean, low, high = (
-            np.array([getattr(b, name) for b in bands.values()]) for name in ("mean", "lowest", "highest")
-        )
-        style = "--" if "frozen" in start else "-"
-        left.fill_between(steps, low, high, color=colours[start], alpha=0.2, linewidth=0)
-        left.plot(steps, mean, color=colours[start], linestyle=style, marker="o", markersize=4, label=start)
-    left.set_xlabel("training step")
-    left.set_ylabel("held-out loss, nats per token")
-    left.legend(title="input table", loc="upper right", alignment="left")
+        _line(above, losses[losses["start"] == start], start, colours[start])
+        if start in set(gaps["start"]):
+            _line(below, gaps[gaps["start"] == start], start, colours[start])
+    above.set_ylabel("held-out loss, nats")
+    above.tick_params(labelbottom=False)
+    below.axhline(0, color=colours[starts[0]])
+    below.set_xlim(above.get_xlim())
+    below.set_xlabel("training step")
+    below.set_ylabel("less the random start")
+    figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     for place, start in enumerate(starts):
         values = scores[scores["start"] == start]["value"].to_numpy() * PERCENT
         band = seed_band(values)
@@ -66,21 +81,21 @@ def draw(rows: pd.DataFrame) -> Figure:
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: loss and score at the end, and the loss' paired difference to a random start."""
     losses, scores = _parts(rows)
-    final = losses[losses["step"] == losses["step"].max()]
-    wide = final.pivot_table(index="seed", columns="start", values="value")
+    final, gaps = (some[some["step"] == some["step"].max()] for some in (losses, _gaps(losses)))
     parts = []
     for start in _starts(losses):
         loss = seed_band(final[final["start"] == start]["value"].to_numpy())
         score = seed_band(scores[scores["start"] == start]["value"].to_numpy() * PERCENT)
         text = f"{start}: loss {loss.mean:.3f}, score {score.mean:.2f}"
-        if start != STARTS[0] and STARTS[0] in wide:
-            gap = seed_band((wide[start] - wide[STARTS[0]]).dropna().to_numpy())
+        if start in set(gaps["start"]):
+            gap = seed_band(gaps[gaps["start"] == start]["value"].to_numpy())
             text += f", loss against the random start {gap.mean:+.3f}"
             if gap.seeds > 1:
                 text += f" ({gap.low:+.3f} to {gap.high:+.3f})"
         parts.append(text)
     return (
-        f"Two panels. Left, held-out loss against training step by the start of the input table; right, "
-        f"{metric_label(scores)} of the table after step {final['step'].iloc[0]:.0f}. Means over "
-        f"{final['seed'].nunique()} seeds, differences with their 95 % interval over seeds. {'; '.join(parts)}."
+        "Three panels. Left, held-out loss against training step by the start of the input table, and its difference "
+        f"to a random start with the same seed; right, {metric_label(scores)} of the table after step "
+        f"{final['step'].iloc[0]:.0f}. Means over {final['seed'].nunique()} seeds, differences with their 95 % "
+        f"interval over seeds. {'; '.join(parts)}."
     )
