@@ -18,7 +18,7 @@ from embscale.artifacts import recorded
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("tables", nargs="+", metavar="TABLE", help="FILE or STEP=FILE")
+    parser.add_argument("tables", nargs="+", metavar="TABLE", help="FILE, or STEP=FILE; main where the step is not known")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER", help="holds tokenizer.json")
     parser.add_argument(
         "--variant", dest="variants", action="append", default=[], help="of the tables beside full; can be given again"
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
     from embscale.variants import Variant
 
     variants = [Variant.parse(text) for text in ["full", *args.variants]]
-    given = [re.fullmatch(r"(?:(\d+)=)?(.+)", text) for text in args.tables]
+    given = [re.fullmatch(r"(?:(\d+)=|main=)?(.+)", text) for text in args.tables]
     files = [(match[1], Path(match[2])) for match in given if match]
     sets = [words.OWN_FILE, *args.analogies, *args.similarity]
     names = ("tables", "variants", "random_seeds", "resamples", "seed", "suite", "model")
