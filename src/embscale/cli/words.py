@@ -18,7 +18,7 @@ from embscale.artifacts import recorded
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("tables", nargs="+", metavar="TABLE", help="FILE, or STEP=FILE; main where the step is not known")
+    parser.add_argument("tables", nargs="+", metavar="TABLE", help="FILE, STEP=FILE or main=FILE")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER", help="holds tokenizer.json")
     parser.add_argument(
         "--variant", dest="variants", action="append", default=[], help="of the tables beside full; can be given again"
