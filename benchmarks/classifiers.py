@@ -5,16 +5,13 @@
 Every STATES gets all classifiers, splits, inputs and controls; the base also the grid and the ablations.  Seconds are
 those of one process: of the clock, and of the processor, which other work on the machine disturbs less.
 
-Memory: logistic regression that reads vectors by chunks from files, each size in a fresh process, three iterations.
-Anonymous memory is what the process has claimed; pages of files that the system keeps while there is room do not count.
+Memory: logistic regression that reads vectors by chunks, each size in a fresh process, three iterations.
 """
 
 import argparse
-import json
+import resource
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -105,61 +102,38 @@ def grid_and_ablations(path, timed):
     timed(f"{path.stem}: ablations", lambda: ablations.ablations(found, random_masks=RANDOM_MASKS))
 
 
-def anonymous_mb():
-    status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("RssAnon"))
+def peak_of_one_fit(vectors):
+    """Peak memory of the process in MB; the vectors are drawn when they are read, so that no file's pages count."""
 
+    def rows(layer):
+        def block(i):
+            shape = (layer_examples.DRAWN_ROWS, MEMORY_WIDTH)
+            return np.random.default_rng([layer, i]).standard_normal(shape, np.float32) + 0.1 * layer
 
-def peak_of_one_fit(vectors, folder):
-    generator = np.random.default_rng(0)
-    arrays = {}
-    for layer in range(MEMORY_LAYERS):
-        rows = np.memmap(folder / str(layer), np.float32, "w+", shape=(vectors, MEMORY_WIDTH))
-        for start in range(0, vectors, MEMORY_CHUNK):
-            block = rows[start : start + MEMORY_CHUNK]
-            block[:] = generator.standard_normal(block.shape, np.float32) + 0.1 * layer
-        arrays["embedding" if not layer else f"block {layer}"] = rows
+        return layer_examples.Drawn((vectors, MEMORY_WIDTH), block)
+
+    names = ("embedding", *(f"block {i}" for i in range(1, MEMORY_LAYERS)))
     described = {name: np.arange(vectors) for name in ("text", "position", "token")}
-    states = HiddenStates(arrays=arrays, **described)
+    states = HiddenStates(arrays={name: rows(i) for i, name in enumerate(names)}, **described)
     part = np.ones((MEMORY_LAYERS, vectors), dtype=bool)
     layer_classifiers.ITERATIONS = MEMORY_ITERATIONS
     settings = Settings(0.25, 1.0, 1, 1, "cpu", 0.0, MEMORY_CHUNK)
-    train = layer_examples.Examples(states, part, MEMORY_CHUNK)
-    small = layer_examples.Examples(states, part & (np.arange(vectors) < MEMORY_CHUNK), MEMORY_CHUNK)
-    layer_classifiers.logistic_regression(small, settings)  # what libraries claim once
-    before, highest, stop = anonymous_mb(), [0.0], threading.Event()
-
-    def watch():
-        while not stop.wait(0.002):
-            highest[0] = max(highest[0], anonymous_mb())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    layer_classifiers.logistic_regression(train, settings)
-    stop.set()
-    watcher.join()
-    return {"before": before, "peak": highest[0]}
+    layer_classifiers.logistic_regression(layer_examples.Examples(states, part, MEMORY_CHUNK), settings)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def memory():
     print(f"\n{MEMORY_LAYERS} layers of width {MEMORY_WIDTH}, chunks of {MEMORY_CHUNK} vectors")
-    print("| vectors | training set, MB | peak above the start, MB |\n|---|---|---|")
+    print("| vectors | training set, MB | peak of the process, MB |\n|---|---|---|")
     for vectors in MEMORY_VECTORS:
-        with tempfile.TemporaryDirectory(dir=".") as folder:
-            answer = subprocess.run(
-                [sys.executable, __file__, "--one-fit", str(vectors), folder],
-                check=True,
-                capture_output=True,
-                text=True,
-            ).stdout
-        found = json.loads(answer)
-        size = vectors * MEMORY_LAYERS * MEMORY_WIDTH * 4 / 2**20
-        print(f"| {vectors} | {size:.0f} | {found['peak'] - found['before']:.0f} |", flush=True)
+        command = [sys.executable, __file__, "--one-fit", str(vectors)]
+        peak = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        print(f"| {vectors} | {vectors * MEMORY_LAYERS * MEMORY_WIDTH * 4 / 2**20:.0f} | {peak:.0f} |", flush=True)
 
 
 def main():
     if sys.argv[1:2] == ["--one-fit"]:
-        print(json.dumps(peak_of_one_fit(int(sys.argv[2]), Path(sys.argv[3]))))
+        print(peak_of_one_fit(int(sys.argv[2])))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("states", type=Path, nargs="*", metavar="STATES.safetensors")
