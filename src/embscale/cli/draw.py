@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 # Columns that are names even where they look like numbers.
 TEXT_COLUMNS = (
+    "choice",
     "classifier",
+    "control",
+    "design",
+    "expected",
+    "experiment",
+    "fill",
     "input",
     "layer",
     "mask",
@@ -30,6 +36,7 @@ TEXT_COLUMNS = (
     "model",
     "part",
     "positions",
+    "predicted_layer",
     "scaling",
     "scheme",
     "seed",
@@ -37,9 +44,13 @@ TEXT_COLUMNS = (
     "suite",
     "task",
     "text",
+    "texts",
     "token",
     "tokenizer",
+    "trained_on",
+    "true_layer",
     "variant",
+    "weights",
     "word",
 )
 
