@@ -31,8 +31,8 @@ test: $(VENV)/test lint ## linters, type checker, tests
 	@$(BIN)/pytest --numprocesses auto --dist loadfile
 
 lint: $(VENV)/test
-	@$(BIN)/ruff check
-	@$(BIN)/ruff format --check
+	@$(BIN)/ruff check --no-cache
+	@$(BIN)/ruff format --no-cache --check
 	@$(BIN)/snakefmt --check Snakefile workflow/rules
 	@$(BIN)/mypy
 
