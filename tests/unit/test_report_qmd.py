@@ -1,10 +1,10 @@
 """Reading a .qmd text: what is put together, and what is refused with its place."""
 
 import pytest
-from report_texts import BODY_LINE, write_report
 
 from embscale.errors import EmbscaleError
 from embscale.report import metadata, qmd
+from report_texts import BODY_LINE, write_report
 
 
 def read(folder, body, **kinds):

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from report_texts import write_report
 
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
 from embscale.report import quarto
 from embscale.report.render import choose, render
+from report_texts import write_report
 
 FAKE = """\
 #!{python}
