@@ -80,6 +80,12 @@ rule numbers:
         probes=expand(rules.probe.output.rows, model=LAYER_MODELS),
         losses=expand(rules.train.output.losses, width=config["ladder"]["widths"]),
         losses_notes=expand(rules.train.output.note, width=config["ladder"]["widths"]),
+        kept=rules.keep.output.metrics,
+        recorded=[
+            path
+            for name in ("scores", "layers")
+            if (path := RECORDED / f"{name}.csv").is_file()
+        ],
         figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
         figure_notes=expand(rules.draw.output.note, figure=FIGURE_ROWS),
     output:
@@ -104,6 +110,8 @@ rule numbers:
         other_tasks=lambda wildcards, input: flags("--other-tasks", input.other_tasks),
         vocab_size=config["tokenizer"]["vocab_size"],
         texts=config["layers"]["texts"],
+        kept=subpath(input.kept, parent=True),
+        record=RECORDED,
     shell:
         "python -m embscale numbers"
         " --study {params.study}"
@@ -115,6 +123,8 @@ rule numbers:
         " --texts {params.texts}"
         " --losses {input.losses:q}"
         " --vocab-size {params.vocab_size}"
+        " --kept {params.kept:q}"
+        " --recorded {params.record:q}"
         " --figures {input.figures:q}"
         " --variables {output.variables:q}"
         " --tables {params.tables:q} 2> {log:q}"

@@ -1,0 +1,176 @@
+"""Let Snakemake see what it does not look at: contents under old times, and results without its records.
+
+Snakemake compares an input's content only where its time is newer than that of the output, takes parameters and code
+for unchanged where it has no record of a job, and never looks at a result again.  After a pull, a checkout, a copy or
+an edit, each of these can pass old bytes off as made by new code or new parameters.  `settle` runs before each graph
+is built and turns what it finds into something that Snakemake does see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from guards import RunLock
+
+NOTE_SUFFIX = ".note.json"
+METADATA = Path(".snakemake/metadata")
+KNOWN_DIGESTS = Path(".snakemake/embscale.digests.json")
+LONGEST_NAME = 254  # of a file, less one for the mark that Snakemake sets before a part of a name
+
+
+class Digests:
+    """SHA-256 of files, kept from run to run for files whose inode, size and times are what they were."""
+
+    def __init__(self, store: Path = KNOWN_DIGESTS) -> None:
+        self.store = store
+        self.known: dict[str, list[Any]] = {}
+        if store.is_file():
+            try:
+                self.known = json.loads(store.read_text("utf-8"))
+            except ValueError:
+                self.known = {}  # a killed run; everything is read again
+
+    def __call__(self, path: Path) -> str:
+        """Hexadecimal SHA-256 of a file's bytes."""
+        status = path.stat()
+        # No program can set ctime, so an edit that keeps the size and restores mtime is seen too.
+        signature = [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+        known = self.known.get(str(path))
+        if known and known[:-1] == signature:
+            return str(known[-1])
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        self.known[str(path)] = [*signature, digest]
+        return digest
+
+    def save(self) -> None:
+        """Keep what is known for the next run."""
+        self.store.parent.mkdir(exist_ok=True)
+        unfinished = self.store.with_name(f"{self.store.name}.{os.getpid()}")
+        unfinished.write_text(json.dumps(self.known), "utf-8")
+        unfinished.replace(self.store)
+
+
+def record_path(path: Path, metadata: Path = METADATA) -> Path:
+    """Where Snakemake keeps its record of an output: a file named by the output's path in base64."""
+    name = urlsafe_b64encode(path.as_posix().encode()).decode()
+    parts = [name[i : i + LONGEST_NAME] for i in range(0, len(name), LONGEST_NAME)]
+    return metadata.joinpath(*(f"@{part}" for part in parts[:-1]), parts[-1])
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Snakemake's record of an output; None where there is none that can be read."""
+    try:
+        record: dict[str, Any] = json.loads(record_path(path).read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return record
+
+
+def results(roots: Iterable[Path]) -> Iterator[Path]:
+    """Every file that a rule has made, in order: no measurements of jobs, nothing hidden or unfinished."""
+    for root in roots:
+        if root.is_file():
+            yield root
+        for folder, folders, files in os.walk(root):
+            folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "benchmarks")
+            yield from (Path(folder, name) for name in sorted(files))
+
+
+def damaged(roots: Iterable[Path], digest: Digests) -> list[tuple[Path, Path]]:
+    """Results whose bytes are not those that a note names, each with that note."""
+    found = []
+    for path in results(roots):
+        if path.name.endswith(NOTE_SUFFIX):
+            for name, noted in _read_note(path).get("outputs", {}).items():
+                if Path(name).is_file() and digest(Path(name)) != noted:
+                    found.append((Path(name), path))
+    return found
+
+
+def settle(roots: Iterable[Path]) -> list[Path]:
+    """Let Snakemake see changed contents and missing records.
+
+    An input that is not what a result was made from gets the present time, so that Snakemake compares it.  A result
+    without a record, or with the record of another run than the one that its note tells of, gets the oldest time
+    there is and no record, so that it is made again.
+
+    Args:
+        roots: folders and files of results, relative to the current folder.
+
+    Returns:
+        Results that will be made again for lack of a record.
+
+    Raises:
+        ValueError: results are not those that their notes tell of; the message has a line for each.
+    """
+    roots = list(roots)
+    if not RunLock().free():
+        return []  # a dry run beside a run: what that one has in hand looks unfinished from here
+    digest = Digests()
+    edited = damaged(roots, digest)
+    if edited:
+        lines = (f"{path}: not what {note.name} says: changed or damaged after it was made" for path, note in edited)
+        raise ValueError("\n".join([*lines, "Remove it to have it made again, or take it from the record: make fetch"]))
+    found = list(results(roots))
+    for path in found:
+        if path.name.endswith(NOTE_SUFFIX) and not _agree(_read_note(path), read_record(path) or {}):
+            for name in (path, *map(Path, _read_note(path).get("outputs", {}))):
+                record_path(name).unlink(missing_ok=True)
+    forgotten, changed = [], set()
+    for path in found:
+        record = read_record(path)
+        if record is None:
+            forgotten.append(path)
+            continue
+        for name, checksum in (record.get("input_checksums") or {}).items():
+            source = Path(name)
+            if checksum and source.is_file() and checksum.rpartition(":")[2] != digest(source):
+                changed.add(source)
+    for path in forgotten:
+        os.utime(path, (0, 0))
+    for path in changed:
+        os.utime(path)
+    digest.save()
+    return forgotten
+
+
+def _agree(note: dict[str, Any], record: dict[str, Any]) -> bool:
+    """Whether a job's note and Snakemake's record of it tell of the same bytes."""
+    recorded = {name: (sha or "").rpartition(":")[2] for name, sha in (record.get("input_checksums") or {}).items()}
+    noted = note.get("inputs", {}) | {f"src/{name}": sha for name, sha in note.get("sources", {}).items()}
+    return all(recorded[name] == sha for name, sha in noted.items() if recorded.get(name))
+
+
+def _read_note(path: Path) -> dict[str, Any]:
+    """A job's note; empty where it cannot be read, which its consumers tell of."""
+    try:
+        note = json.loads(path.read_text("utf-8"))
+    except ValueError:
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def main(names: list[str]) -> int:
+    """Remove results that are not what their notes say, as after a checkout of a part; for ``make fetch``."""
+    lock = RunLock()
+    if not lock.acquire():
+        print(f"{lock.told_owner()}; wait for it or end it, then start again", file=sys.stderr)
+        return 1
+    digest = Digests()
+    for path, note in damaged(map(Path, names), digest):
+        path.unlink()
+        print(f"removed {path}: not what {note.name} says", file=sys.stderr)
+    digest.save()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
