@@ -84,8 +84,8 @@ include: "workflow/rules/corpus.smk"
 include: "workflow/rules/ladder.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/layers.smk"
-include: "workflow/rules/record.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/record.smk"
 
 
 rule all:

@@ -12,17 +12,16 @@ import hashlib
 import json
 import os
 import sys
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from embscale.records import checksums, read_record, record_path
 from guards import RunLock
 
 NOTE_SUFFIX = ".note.json"
-METADATA = Path(".snakemake/metadata")
 KNOWN_DIGESTS = Path(".snakemake/embscale.digests.json")
-LONGEST_NAME = 254  # of a file, less one for the mark that Snakemake sets before a part of a name
+OLDEST = 1.0  # s since 1970: older than any input, but not 0, which Snakemake takes for no time at all
 
 
 class Digests:
@@ -58,22 +57,6 @@ class Digests:
         unfinished.replace(self.store)
 
 
-def record_path(path: Path, metadata: Path = METADATA) -> Path:
-    """Where Snakemake keeps its record of an output: a file named by the output's path in base64."""
-    name = urlsafe_b64encode(path.as_posix().encode()).decode()
-    parts = [name[i : i + LONGEST_NAME] for i in range(0, len(name), LONGEST_NAME)]
-    return metadata.joinpath(*(f"@{part}" for part in parts[:-1]), parts[-1])
-
-
-def read_record(path: Path) -> dict[str, Any] | None:
-    """Snakemake's record of an output; None where there is none that can be read."""
-    try:
-        record: dict[str, Any] = json.loads(record_path(path).read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-    return record
-
-
 def results(roots: Iterable[Path]) -> Iterator[Path]:
     """Every file that a rule has made, in order: no measurements of jobs, nothing hidden or unfinished."""
     for root in roots:
@@ -99,8 +82,8 @@ def settle(roots: Iterable[Path]) -> list[Path]:
     """Let Snakemake see changed contents and missing records.
 
     An input that is not what a result was made from gets the present time, so that Snakemake compares it.  A result
-    without a record, or with the record of another run than the one that its note tells of, gets the oldest time
-    there is and no record, so that it is made again.
+    without a record, or with the record of another run than the one that its note tells of, gets a time
+    older than any input and no record, so that it is made again.
 
     Args:
         roots: folders and files of results, relative to the current folder.
@@ -130,12 +113,11 @@ def settle(roots: Iterable[Path]) -> list[Path]:
         if record is None:
             forgotten.append(path)
             continue
-        for name, checksum in (record.get("input_checksums") or {}).items():
-            source = Path(name)
-            if checksum and source.is_file() and checksum.rpartition(":")[2] != digest(source):
-                changed.add(source)
+        for source, checksum in checksums(record).items():
+            if Path(source).is_file() and checksum != digest(Path(source)):
+                changed.add(Path(source))
     for path in forgotten:
-        os.utime(path, (0, 0))
+        os.utime(path, (OLDEST, OLDEST))
     for path in changed:
         os.utime(path)
     digest.save()
@@ -144,9 +126,9 @@ def settle(roots: Iterable[Path]) -> list[Path]:
 
 def _agree(note: dict[str, Any], record: dict[str, Any]) -> bool:
     """Whether a job's note and Snakemake's record of it tell of the same bytes."""
-    recorded = {name: (sha or "").rpartition(":")[2] for name, sha in (record.get("input_checksums") or {}).items()}
+    recorded = checksums(record)
     noted = note.get("inputs", {}) | {f"src/{name}": sha for name, sha in note.get("sources", {}).items()}
-    return all(recorded[name] == sha for name, sha in noted.items() if recorded.get(name))
+    return all(recorded.get(name, sha) == sha for name, sha in noted.items())
 
 
 def _read_note(path: Path) -> dict[str, Any]:

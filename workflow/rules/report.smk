@@ -80,7 +80,7 @@ rule numbers:
         probes=expand(rules.probe.output.rows, model=LAYER_MODELS),
         losses=expand(rules.train.output.losses, width=config["ladder"]["widths"]),
         losses_notes=expand(rules.train.output.note, width=config["ladder"]["widths"]),
-        kept=rules.keep.output.metrics,
+        kept="<results>/kept/metrics.json",
         recorded=[
             path
             for name in ("scores", "layers")
@@ -150,6 +150,7 @@ rule render:
     """Render the text with its figures and numbers to one page."""
     input:
         code=command_sources("render"),
+        check="<results>/check.json",
         source="<results>/report/index.qmd",
         project="<results>/report/_quarto.yml",
         references="<results>/report/references.bib",
