@@ -25,8 +25,9 @@ def withheld(paths: Iterable[str], registry: Mapping[str, Sequence[Checkpoint]])
     licences = {row.model: row for rows in registry.values() for row in rows}
     reasons: dict[str, str] = {}
     for path in map(PurePosixPath, paths):
-        names = [*path.parts[:-1], path.name.partition(".")[0], path.stem]
-        row = next((licences[name] for name in names if name in licences), None)
+        # Names of models hold dots, too, so the longest name counts.
+        names = [name for name in licences if any(f"{part}.".startswith(f"{name}.") for part in path.parts)]
+        row = licences[max(names, key=len)] if names else None
         if path.is_relative_to(FETCHED) and not path.is_relative_to(TABLES):
             reasons[str(path)] = "it was fetched; the commit that it is pinned to is its address"
         elif path.suffix in TENSORS and row is not None and not row.redistributable:
