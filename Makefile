@@ -37,7 +37,10 @@ fetch: $(VENV)/runtime ## bring the recorded results, verified, so that nothing 
 	@$(BIN)/python workflow/lib/settle.py
 
 test: $(VENV)/test lint ## linters, type checker, tests
-	@$(BIN)/pytest
+	@$(BIN)/pytest -m "not slow"
+
+faults: $(VENV)/test ## the long tests: breaks, damage and experiments, with real remotes on loopback
+	@$(BIN)/pytest -m slow
 
 lint: $(VENV)/test
 	@$(BIN)/ruff check

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 TARGET = "snakemake --cores all --quiet all -- "
-SOURCES = {"src/embscale", "workflow", "Snakefile"}
+SOURCES = {"src/embscale", "workflow", "Snakefile", "requirements.lock"}
 HUB = "results/hub/"
 METADATA = ".snakemake/metadata"
 

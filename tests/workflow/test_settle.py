@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -46,11 +47,20 @@ SETTLED = SNAKEFILE.format(settle='settle([Path("results")])')
 BLIND = SNAKEFILE.format(settle="")
 
 
-@pytest.fixture
-def settled(toy):
+@pytest.fixture(scope="module")
+def computed(project, tmp_path_factory):
+    """A toy study that has run."""
+    toy = project(tmp_path_factory.mktemp("computed"))
     toy.write({"Snakefile": SETTLED, "job.py": JOB, "source": "x\n", "params.yaml": "one: 1\ntwo: 1\n"})
     toy.environment["PYTHONPATH"] = str(SRC)
     toy.snakemake("--cores", "1", "--quiet", "all")
+    return toy
+
+
+@pytest.fixture
+def settled(computed, toy):
+    shutil.copytree(computed.root, toy.root, dirs_exist_ok=True)
+    toy.environment["PYTHONPATH"] = str(SRC)
     return toy
 
 
@@ -137,6 +147,20 @@ def test_a_truncated_note_or_record_is_no_note_or_record(settled):
     record = next(path for path in (settled.root / ".snakemake/metadata").iterdir() if path.stat().st_size)
     record.write_text("{")
     assert wanted(settled) != []
+
+
+@pytest.mark.parametrize(
+    ("noted", "locked", "other"),
+    [("9.9", "9.9", []), ("9.9+cpu", "9.9", []), ("9.9", "9.8", ["pytest"]), (pytest.__version__, "9.8", [])],
+)
+def test_results_of_another_library_version_are_made_again(settled, noted, locked, other):
+    (settled.root / "requirements.lock").write_text(f"# versions\npytest=={locked}\n")
+    versions = settle.locked_versions(settled.root / "requirements.lock")
+    assert versions == {"pytest": locked}
+    assert settle.other_libraries({"libraries": {"pytest": noted, "python": "3.1"}}, versions) == other
+    for path in (settled.root / "results").glob("*.note.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"libraries": {"pytest": noted}}))
+    assert wanted(settled) == (["a", "b"] if other else [])
 
 
 def test_digests_are_taken_once_and_again_when_a_file_changes(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ is built and turns what it finds into something that Snakemake does see.
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
 import os
 import sys
@@ -20,6 +21,7 @@ from embscale.records import checksums, read_record, record_path
 from guards import RunLock
 
 NOTE_SUFFIX = ".note.json"
+LOCK = Path("requirements.lock")
 KNOWN_DIGESTS = Path(".snakemake/embscale.digests.json")
 OLDEST = 1.0  # s since 1970: older than any input, but not 0, which Snakemake takes for no time at all
 
@@ -82,8 +84,8 @@ def settle(roots: Iterable[Path]) -> list[Path]:
     """Let Snakemake see changed contents and missing records.
 
     An input that is not what a result was made from gets the present time, so that Snakemake compares it.  A result
-    without a record, or with the record of another run than the one that its note tells of, gets a time
-    older than any input and no record, so that it is made again.
+    without a record, with the record of another run than the one that its note tells of, or made with a library of
+    another version than the lock file's, gets a time older than any input and no record, so that it is made again.
 
     Args:
         roots: folders and files of results, relative to the current folder.
@@ -103,10 +105,13 @@ def settle(roots: Iterable[Path]) -> list[Path]:
         lines = (f"{path}: not what {note.name} says: changed or damaged after it was made" for path, note in edited)
         raise ValueError("\n".join([*lines, "Remove it to have it made again, or take it from the record: make fetch"]))
     found = list(results(roots))
+    versions = locked_versions()
     for path in found:
-        if path.name.endswith(NOTE_SUFFIX) and not _agree(_read_note(path), read_record(path) or {}):
-            for name in (path, *map(Path, _read_note(path).get("outputs", {}))):
-                record_path(name).unlink(missing_ok=True)
+        if path.name.endswith(NOTE_SUFFIX):
+            note = _read_note(path)
+            if not _agree(note, read_record(path) or {}) or other_libraries(note, versions):
+                for name in (path, *map(Path, note.get("outputs", {}))):
+                    record_path(name).unlink(missing_ok=True)
     forgotten, changed = [], set()
     for path in found:
         record = read_record(path)
@@ -122,6 +127,33 @@ def settle(roots: Iterable[Path]) -> list[Path]:
         os.utime(path)
     digest.save()
     return forgotten
+
+
+def locked_versions(lock: Path = LOCK) -> dict[str, str]:
+    """Versions of packages by name, from the lock file; none without one."""
+    lines = lock.read_text("utf-8").splitlines() if lock.is_file() else []
+    return dict(line.split("==") for line in lines if "==" in line and not line.startswith("#"))
+
+
+def other_libraries(note: dict[str, Any], versions: dict[str, str]) -> list[str]:
+    """Libraries of a job that were neither of the version that is locked nor of the one that is installed.
+
+    The former alone would make results again for ever in an environment that was not made from the lock file.
+    """
+    # A local label such as +cpu belongs to one machine.
+    noted = {name: version.partition("+")[0] for name, version in note.get("libraries", {}).items()}
+    return [
+        name
+        for name, version in noted.items()
+        if version != versions.get(name, version) and version != _installed(name).partition("+")[0]
+    ]
+
+
+def _installed(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def _agree(note: dict[str, Any], record: dict[str, Any]) -> bool:
