@@ -71,7 +71,7 @@ include: "workflow/rules/common.smk"
 try:
     FORGOTTEN = settle([STUDY, *(Path(SITE) / name for name in PAGE)])
 except ValueError as error:
-    raise WorkflowError(error) from None
+    raise WorkflowError(str(error)) from None
 if FORGOTTEN:
     print(
         f"{len(FORGOTTEN)} results have no record of how they were made; they are made again where they are needed",
