@@ -31,19 +31,19 @@ from settle import settle
 configfile: "params.yaml"
 {{settle}}
 rule all:
-    input: "results/b.txt"
+    input: "results/desk/b.txt"
 rule a:
     input: "source", job="job.py"
-    output: "results/a.txt", "results/a.txt.note.json"
+    output: "results/desk/a.txt", "results/desk/a.txt.note.json"
     params: value=config["one"]
     shell: "python job.py {{{{input[0]}}}} {{{{params.value}}}} {{{{output[0]}}}}"
 rule b:
-    input: "results/a.txt", job="job.py"
-    output: "results/b.txt", "results/b.txt.note.json"
+    input: "results/desk/a.txt", job="job.py"
+    output: "results/desk/b.txt", "results/desk/b.txt.note.json"
     params: value=config["two"]
     shell: "python job.py {{{{input[0]}}}} {{{{params.value}}}} {{{{output[0]}}}}"
 """
-SETTLED = SNAKEFILE.format(settle='settle([Path("results")])')
+SETTLED = SNAKEFILE.format(settle='settle([Path("results/desk")])')
 BLIND = SNAKEFILE.format(settle="")
 
 
@@ -107,42 +107,42 @@ def test_results_without_records_are_made_again(settled):
     assert wanted(settled, BLIND) == []
     assert wanted(settled) == ["a", "b"]
     settled.snakemake("--cores", "1", "--quiet", "all")
-    assert settled.read("results/b.txt") == "x\n21"
+    assert settled.read("results/desk/b.txt") == "x\n21"
 
 
 def test_a_result_with_the_record_of_another_run_is_made_again(settled):
     """As after a checkout of the results without the records, or the other way round."""
-    kept = {path.name: path.read_bytes() for path in (settled.root / "results").iterdir()}
+    kept = {path.name: path.read_bytes() for path in (settled.root / "results/desk").iterdir()}
     settled.write({"source": "y\n"})
     settled.snakemake("--cores", "1", "--quiet", "all")
     for name, content in kept.items():
-        (settled.root / "results" / name).write_bytes(content)
+        (settled.root / "results/desk" / name).write_bytes(content)
     assert wanted(settled, BLIND) == ["b"]
     assert wanted(settled) == ["a", "b"]
     settled.snakemake("--cores", "1", "--quiet", "all")
-    assert settled.read("results/b.txt") == "y\n11"
+    assert settled.read("results/desk/b.txt") == "y\n11"
 
 
 def test_an_edited_result_stops_the_run_whatever_its_time(settled):
-    edit(settled.root / "results/a.txt", "z\n1")
+    edit(settled.root / "results/desk/a.txt", "z\n1")
     assert wanted(settled, BLIND) == []
     settled.write({"Snakefile": SETTLED})
     done = settled.snakemake("-n", check=False)
     assert done.returncode == 1
-    assert "results/a.txt: not what a.txt.note.json says: changed or damaged after it was made" in done.stdout
+    assert "results/desk/a.txt: not what a.txt.note.json says: changed or damaged after it was made" in done.stdout
     assert "make fetch" in done.stdout
 
 
 def test_an_edited_result_is_removed_on_demand_and_then_made_again(settled):
-    edit(settled.root / "results/b.txt", "z\n1")
-    told = settled.python(str(LIB / "settle.py"), "results", check=True).stdout
-    assert told == "removed results/b.txt: not what b.txt.note.json says\n"
+    edit(settled.root / "results/desk/b.txt", "z\n1")
+    told = settled.python(str(LIB / "settle.py")).stdout
+    assert told == "removed results/desk/b.txt: not what b.txt.note.json says\n"
     settled.snakemake("--cores", "1", "--quiet", "all")
-    assert settled.read("results/b.txt") == "x\n11"
+    assert settled.read("results/desk/b.txt") == "x\n11"
 
 
 def test_a_truncated_note_or_record_is_no_note_or_record(settled):
-    (settled.root / "results/a.txt.note.json").write_text("{")
+    (settled.root / "results/desk/a.txt.note.json").write_text("{")
     assert wanted(settled) == []
     record = next(path for path in (settled.root / ".snakemake/metadata").iterdir() if path.stat().st_size)
     record.write_text("{")
@@ -158,7 +158,7 @@ def test_results_of_another_library_version_are_made_again(settled, noted, locke
     versions = settle.locked_versions(settled.root / "requirements.lock")
     assert versions == {"pytest": locked}
     assert settle.other_libraries({"libraries": {"pytest": noted, "python": "3.1"}}, versions) == other
-    for path in (settled.root / "results").glob("*.note.json"):
+    for path in (settled.root / "results/desk").glob("*.note.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"libraries": {"pytest": noted}}))
     assert wanted(settled) == (["a", "b"] if other else [])
 

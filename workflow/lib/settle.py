@@ -172,14 +172,16 @@ def _read_note(path: Path) -> dict[str, Any]:
     return note if isinstance(note, dict) else {}
 
 
-def main(names: list[str]) -> int:
-    """Remove results that are not what their notes say, as after a checkout of a part; for ``make fetch``."""
+def main() -> int:
+    """Remove results of any study that are not what their notes say, as after a checkout; for ``make fetch``."""
     lock = RunLock()
     if not lock.acquire():
         print(f"{lock.told_owner()}; wait for it or end it, then start again", file=sys.stderr)
         return 1
     digest = Digests()
-    for path, note in damaged(map(Path, names), digest):
+    # What was fetched from a hub is checked by the jobs that read it.
+    studies = [folder for folder in Path("results").glob("*") if folder.name != "hub"]
+    for path, note in damaged([*studies, Path("report/_site")], digest):
         path.unlink()
         print(f"removed {path}: not what {note.name} says", file=sys.stderr)
     digest.save()
@@ -187,4 +189,4 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
