@@ -147,14 +147,31 @@ def headline(tables: Mapping[str, pd.DataFrame], metric: str) -> dict[str, Any]:
         The score of each model's last table and of the random tables, and the accuracy with which layers are told
         apart, each by model and, where a model has several, by what tells them apart.
     """
-    scores, layers = tables["scores"], tables["layers"]
-    full = scores[(scores["metric"] == metric) & (scores["variant"] == "full") & (scores["suite"] != "random")]
-    step = pd.to_numeric(full["step"], errors="coerce")
-    last = full[(step == step.groupby(full["model"]).transform("max")) | step.isna()]
-    random = scores[(scores["metric"] == metric) & (scores["variant"] == "random")]
+    trained, random = _last_and_random(tables["scores"], metric)
+    layers = tables["layers"]
     # As the probes write it: whole rows have no layer, and all seeds together.
     whole = layers[(layers["metric"] == "accuracy") & (layers["seed"] == "all") & (layers["layer"] == EMPTY)]
-    return {metric: _by_model(last) | _means(random), "accuracy": _by_model(whole)}
+    means = {f"random {width}": float(value) for width, value in random.items()}
+    return {metric: _by_model(trained) | means, "accuracy": _by_model(whole)}
+
+
+def curves(scores: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Score against width, for ``dvc plots``: columns width, table, task, value; random tables are means over seeds."""
+    trained, random = _last_and_random(scores, metric)
+    rows = trained.rename(columns={"dim": "width", "suite": "table"})[["width", "table", "task", "value"]]
+    drawn = random.rename_axis("width").reset_index(name="value").assign(table="random", task=EMPTY)
+    both = pd.concat([rows.astype({"width": int, "value": float}), drawn])
+    return both.sort_values(["table", "task", "width"], ignore_index=True)[["width", "table", "task", "value"]]
+
+
+def _last_and_random(scores: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, pd.Series]:
+    """Rows of each model's last table, and the mean over seeds (and tasks) of random tables by their width."""
+    rows = scores[scores["metric"] == metric]
+    full = rows[(rows["variant"] == "full") & (rows["suite"] != "random")]
+    step = pd.to_numeric(full["step"], errors="coerce")
+    last = full[(step == step.groupby(full["model"]).transform("max")) | step.isna()]
+    random = rows[rows["variant"] == "random"]
+    return last, pd.to_numeric(random["value"]).groupby(pd.to_numeric(random["dim"]).astype(int)).mean()
 
 
 def _by_model(rows: pd.DataFrame) -> dict[str, float]:
@@ -163,12 +180,6 @@ def _by_model(rows: pd.DataFrame) -> dict[str, float]:
     telling = [name for name in keys if len(rows[["model", name]].drop_duplicates()) > rows["model"].nunique()]
     names = rows[["model", *telling]].apply(lambda row: " ".join(filter(None, row)), axis=1)
     return dict(sorted(zip(names, pd.to_numeric(rows["value"]), strict=True))) if len(rows) else {}
-
-
-def _means(random: pd.DataFrame) -> dict[str, float]:
-    """Mean over seeds of random tables by their width."""
-    values = pd.to_numeric(random["value"]).groupby(pd.to_numeric(random["dim"]).astype(int)).mean()
-    return {f"random {width}": float(value) for width, value in values.items()}
 
 
 def _is_key(name: str) -> bool:

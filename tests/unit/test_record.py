@@ -8,14 +8,14 @@ import pytest
 from embscale import record
 from embscale.errors import EmbscaleError
 
-HEAD = "suite,model,step,variant,dim,seed,metric,table_sha256,value,ci_low,ci_high,n"
+HEAD = "suite,model,step,variant,dim,seed,metric,table_sha256,value,ci_low,ci_high,n,task"
 SCORES = [
-    "ladder,w8,0,full,8,,ndcg_at_10,aa,0.10,0.05,0.15,30",
-    "ladder,w8,6,full,8,,ndcg_at_10,ab,0.20,0.15,0.25,30",
-    "ladder,w8,6,full,8,,map_at_100,ab,0.11,0.05,0.15,30",
-    "ladder,w8,6,crop,4,,ndcg_at_10,ac,0.12,0.05,0.15,30",
-    "random,random,,random,8,1,ndcg_at_10,ad,0.30,0.25,0.35,30",
-    "random,random,,random,8,2,ndcg_at_10,ae,0.40,0.35,0.45,30",
+    "ladder,w8,0,full,8,,ndcg_at_10,aa,0.10,0.05,0.15,30,T",
+    "ladder,w8,6,full,8,,ndcg_at_10,ab,0.20,0.15,0.25,30,T",
+    "ladder,w8,6,full,8,,map_at_100,ab,0.11,0.05,0.15,30,T",
+    "ladder,w8,6,crop,4,,ndcg_at_10,ac,0.12,0.05,0.15,30,T",
+    "random,random,,random,8,1,ndcg_at_10,ad,0.30,0.25,0.35,30,T",
+    "random,random,,random,8,2,ndcg_at_10,ae,0.40,0.35,0.45,30,T",
 ]
 LAYERS = [
     "suite,model,step,texts,seed,layer,metric,value,ci_low,ci_high,n,n_train,n_layers,converged",
@@ -59,7 +59,7 @@ def test_a_difference_is_told_with_its_size(tmp_path):
 
 @pytest.mark.parametrize(
     ("index", "old", "new"),
-    [(1, "0.20", "0.200"), (1, "0.25", "0.26"), (1, "ab", "ff"), (4, ",30", ",31")],
+    [(1, "0.20", "0.200"), (1, "0.25", "0.26"), (1, "ab", "ff"), (4, ",30,T", ",31")],
     ids=["a digit", "an interval", "the table's digest", "the number of queries"],
 )
 def test_whatever_was_measured_must_be_equal_to_pass_for_the_record(tmp_path, index, old, new):
@@ -115,6 +115,12 @@ def test_the_headline_has_last_tables_means_of_random_ones_and_accuracies(tmp_pa
     tables = {name: record.gather([folder / f"{name}.csv"]) for name in ("scores", "layers")}
     expected = {"ndcg_at_10": {"w8": 0.2, "random 8": pytest.approx(0.35)}, "accuracy": {"w8": 0.8}}
     assert record.headline(tables, "ndcg_at_10") == expected
+
+
+def test_the_curves_have_a_point_for_each_last_table_and_for_the_mean_of_random_ones(tmp_path):
+    rows = record.gather([write(tmp_path / "kept") / "scores.csv"])
+    points = record.curves(rows, "ndcg_at_10").to_csv(index=False).split()
+    assert points == ["width,table,task,value", "8,ladder,T,0.2", "8,random,,0.35"]
 
 
 def test_the_headline_names_what_tells_the_rows_of_a_model_apart(tmp_path):

@@ -15,6 +15,7 @@ rule keep:
     output:
         metrics="<results>/kept/metrics.json",
         note="<results>/kept/metrics.json.note.json",
+        curves="<results>/kept/curves.csv",
         scores="<results>/kept/scores.csv",
         layers="<results>/kept/layers.csv",
         claims="<results>/kept/claims.csv",

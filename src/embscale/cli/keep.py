@@ -24,13 +24,22 @@ def run(args: argparse.Namespace) -> None:
     from embscale import record
 
     sources = {"scores": args.scores, "layers": args.layers, "claims": [args.claims]}
-    outputs = [args.output / "metrics.json", *(args.output / f"{name}.csv" for name in sources)]
+    outputs = [
+        args.output / "metrics.json",
+        args.output / "curves.csv",
+        *(args.output / f"{name}.csv" for name in sources),
+    ]
     inputs = [path for paths in sources.values() for path in paths]
-    with recorded(command="keep", params={"metric": args.metric}, inputs=inputs, outputs=outputs) as (metrics, *csv):
+    with recorded(command="keep", params={"metric": args.metric}, inputs=inputs, outputs=outputs) as (
+        metrics,
+        curves,
+        *csv,
+    ):
         tables = {name: record.gather(paths) for name, paths in sources.items()}
         numbers = record.headline(tables, args.metric)
         if not all(numbers.values()):
             raise EmbscaleError(f"{args.scores[0]}: no row of the metric {args.metric}; score with it first")
         metrics.write_text(json.dumps(numbers, indent=1) + "\n", "utf-8")
+        record.curves(tables["scores"], args.metric).to_csv(curves, index=False)
         for path, rows in zip(csv, tables.values(), strict=True):
             rows.to_csv(path, index=False)
