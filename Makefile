@@ -14,8 +14,10 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 # all the rest; Python compiles those that are used when they are first imported, which the next line lets it do.
 INSTALL := $(PIP) --no-deps --no-compile --no-build-isolation
 export PYTHONDONTWRITEBYTECODE :=
+# DVC runs Snakemake by its name.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help report test lint check-page pdf lock
+.PHONY: help report record fetch test faults lint check-page pdf lock
 
 help: ## list the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -23,12 +25,23 @@ help: ## list the verbs
 report: $(VENV)/runtime ## compute the study and render its report
 	@$(BIN)/python workflow/lib/recover.py
 	@$(BIN)/snakemake --cores all
-	@# All is up to date now, so the record may say so.
-	@$(BIN)/dvc commit --force --quiet
 	@echo "report: $(CURDIR)/$(PAGE)"
 
+record: $(VENV)/runtime ## compute what changed, record it in dvc.lock and recorded/, push it
+	@$(BIN)/python workflow/lib/recover.py
+	@$(BIN)/dvc repro
+	@$(BIN)/python workflow/lib/publish.py
+
+fetch: $(VENV)/runtime ## bring the recorded results, verified, so that nothing is left to compute
+	@$(BIN)/python workflow/lib/recover.py
+	@$(BIN)/dvc pull $(PULL)
+	@$(BIN)/python workflow/lib/settle.py
+
 test: $(VENV)/test lint ## linters, type checker, tests
-	@$(BIN)/pytest --numprocesses auto --dist loadfile
+	@$(BIN)/pytest --numprocesses auto --dist loadfile -m "not slow"
+
+faults: $(VENV)/test ## the long tests: breaks, damage and experiments, with real remotes on loopback
+	@$(BIN)/pytest -m slow
 
 lint: $(VENV)/test
 	@$(BIN)/ruff check --no-cache

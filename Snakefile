@@ -5,6 +5,8 @@ import shlex
 import sys
 from pathlib import Path
 
+import yaml
+
 sys.path[:0] = [
     str(Path(workflow.basedir) / folder) for folder in ("src", "workflow/lib")
 ]
@@ -13,6 +15,7 @@ from embscale.errors import EmbscaleError
 from embscale.parameters import ParameterError, check
 from embscale.suites import check_pinned, has_token, plan_study
 from guards import RunLock, drop_conda_if_missing, failures, use_this_checkout
+from settle import settle
 from sources import command_sources
 
 
@@ -28,17 +31,24 @@ drop_conda_if_missing(workflow)
 use_this_checkout(Path(workflow.basedir))
 
 
-# Only the default study's page lies at the top; no other study can overwrite it.
+# The page of the study in params.yaml lies at the top; no overlay's can overwrite it.
+DEFAULT_STUDY = yaml.safe_load(
+    (Path(workflow.basedir) / "params.yaml").read_text("utf-8")
+)["study"]
+PAGE = ("index.html", "index.html.note.json")
+SITE = (
+    "report/_site"
+    if config["study"] == DEFAULT_STUDY
+    else f"report/_site/{config['study']}"
+)
+
+
 pathvars:
     results=f"results/{config['study']}",
     task=f"results/{config['study']}/tasks/{config['corpus']['task']}",
     logs=f"logs/{config['study']}",
     benchmarks=f"results/{config['study']}/benchmarks",
-    site=(
-        "report/_site"
-        if config["study"] == "desk"
-        else f"report/_site/{config['study']}"
-    ),
+    site=SITE,
 
 
 onstart:
@@ -56,6 +66,19 @@ onerror:
 
 
 include: "workflow/rules/common.smk"
+
+
+try:
+    FORGOTTEN = settle([STUDY, *(Path(SITE) / name for name in PAGE)])
+except ValueError as error:
+    raise WorkflowError(str(error)) from None
+if FORGOTTEN:
+    print(
+        f"{len(FORGOTTEN)} results have no record of how they were made; they are made again where they are needed",
+        file=sys.stderr,
+    )
+
+
 include: "workflow/rules/hub.smk"
 include: "workflow/rules/corpus.smk"
 include: "workflow/rules/ladder.smk"
@@ -64,6 +87,7 @@ include: "workflow/rules/layers.smk"
 include: "workflow/rules/static.smk"
 include: "workflow/rules/primer.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/record.smk"
 
 
 rule all:
@@ -101,7 +125,6 @@ rule chapter_layers:
         expand(rules.geometry.output, model=LAYER_MODELS),
         expand(rules.reductions.output, model=SETTINGS["pictured"]),
         expand(rules.logit_lens.output, model=LAYER_MODELS),
-        rules.layer_claims.output,
 
 
 rule chapter_words:
@@ -116,3 +139,16 @@ rule chapter_primer:
         expand(rules.primer_alone.output, alone=PRIMER_ALONE),
         rules.sizes.output,
         expand(rules.positions.output, model=LAYER_MODELS),
+
+
+rule chapter_claims:
+    input:
+        rules.claims.output,
+        rules.layer_claims.output,
+        rules.compare.output,
+        rules.inventory.output,
+
+
+rule chapter_record:
+    input:
+        rules.keep.output,

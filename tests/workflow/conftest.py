@@ -89,6 +89,12 @@ def copy_of_checkout(tmp_path_factory):
     return copy
 
 
+@pytest.fixture(scope="session")
+def project():
+    """The class of toy projects: ``project(FOLDER)`` is one in a folder that exists."""
+    return Toy
+
+
 @pytest.fixture
 def toy(tmp_path):
     root = tmp_path / "toy"

@@ -79,6 +79,17 @@ class RunLock:
         self._held.append(file)
         return True
 
+    def free(self) -> bool:
+        """Whether no process holds the lock."""
+        if not self.path.is_file():
+            return True
+        with self.path.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
+
     def acquire_or_stop(self) -> None:
         """Take the lock, or stop Snakemake with one line; for ``onstart:``."""
         from snakemake.exceptions import WorkflowError

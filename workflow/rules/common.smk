@@ -1,6 +1,7 @@
 """What the study consists of, and where its parts lie; look-ups that several chapters share."""
 
 STUDY = Path("results") / config["study"]
+RECORDED = Path("recorded") / config["study"]  # what git keeps of it
 HUB = Path("results") / "hub"  # what was fetched is pinned, so all studies share it
 
 LADDER = [f"ladder-w{width}" for width in config["ladder"]["widths"]]

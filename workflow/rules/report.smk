@@ -121,6 +121,12 @@ rule numbers:
         ],
         losses=expand(rules.train.output.losses, width=config["ladder"]["widths"]),
         losses_notes=expand(rules.train.output.note, width=config["ladder"]["widths"]),
+        kept="<results>/kept/metrics.json",
+        recorded=[
+            path
+            for name in ("scores", "layers")
+            if (path := RECORDED / f"{name}.csv").is_file()
+        ],
         figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
         figure_notes=expand(rules.draw.output.note, figure=FIGURE_ROWS),
     output:
@@ -145,6 +151,8 @@ rule numbers:
         other_tasks=lambda wildcards, input: flags("--other-tasks", input.other_tasks),
         vocab_size=config["tokenizer"]["vocab_size"],
         texts=source_words(SOURCES[MAIN_SOURCE]),
+        kept=subpath(input.kept, parent=True),
+        record=RECORDED,
     shell:
         "python -m embscale numbers"
         " --study {params.study}"
@@ -157,6 +165,8 @@ rule numbers:
         " --primer {input.primer:q}"
         " --losses {input.losses:q}"
         " --vocab-size {params.vocab_size}"
+        " --kept {params.kept:q}"
+        " --recorded {params.record:q}"
         " --figures {input.figures:q}"
         " --variables {output.variables:q}"
         " --tables {params.tables:q} 2> {log:q}"
@@ -218,6 +228,7 @@ rule render:
     """Render the text with its figures and numbers to one page, and to pages by chapter."""
     input:
         code=[*command_sources("render"), *command_sources("chapters")],
+        check="<results>/check.json",
         source="<results>/report/index.qmd",
         text=[f"<results>/report/{text}" for text in TEXTS if text != "index.qmd"],
         variables=rules.numbers.output.variables,

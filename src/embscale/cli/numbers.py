@@ -27,6 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--losses", type=Path, nargs="+", required=True, help="from embscale train")
     parser.add_argument("--vocab-size", type=int, required=True)
+    parser.add_argument("--kept", type=Path, required=True, metavar="FOLDER", help="from embscale keep")
+    parser.add_argument(
+        "--recorded", type=Path, required=True, metavar="FOLDER", help="the same, as recorded; need not exist"
+    )
     parser.add_argument("--figures", type=Path, nargs="+", required=True, help="figures of the report")
     parser.add_argument("--variables", type=Path, required=True, help="_variables.yml of the report")
     parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="gets one .md per table")
@@ -40,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     import pandas as pd
     import yaml
 
-    from embscale import numbers
+    from embscale import numbers, record
     from embscale.primer.numbers import primer_numbers
 
     notes = [note_path(figure) for figure in args.figures]
@@ -54,6 +58,7 @@ def run(args: argparse.Namespace) -> None:
         *args.probes,
         *args.primer,
         *args.losses,
+        *record.compared_files(args.kept, args.recorded),
         *notes,
     ]
     outputs = [args.variables, *(args.tables / f"{name}.md" for name in TABLES)]
@@ -72,6 +77,7 @@ def run(args: argparse.Namespace) -> None:
             "primer": primer_numbers(**{path.stem: read_rows([path], (), where=[]) for path in args.primer}),
             "ladder": {name: str(training[0]["params"][name]) for name in ("blocks", "steps", "context", "batch")}
             | {"tokens": f"{max(int(rows['tokens'].max()) for rows in losses.values()):,}"},
+            "record": record.variables(args.kept, args.recorded),
             "versions": training[0]["libraries"],
         }
         variables.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), "utf-8")

@@ -1,0 +1,57 @@
+"""Check results before a report is made of them: complete, within bounds, and what their notes say."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from embscale.artifacts import recorded
+from embscale.cli import load
+from embscale.errors import EmbscaleError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("results", type=Path, nargs="+", metavar="FILE", help="what the report is made of")
+    parser.add_argument("--folder", type=Path, required=True, help="of the study; its notes are followed")
+    parser.add_argument("--scores", type=Path, required=True, metavar="CSV", help="from embscale keep")
+    parser.add_argument("--layers", type=Path, required=True, metavar="CSV", help="from embscale keep")
+    parser.add_argument("--task", dest="tasks", action="append", required=True, help="that scores are expected on")
+    parser.add_argument("--metric", dest="metrics", action="append", required=True, help="expected of each score")
+    parser.add_argument("--tables", nargs="+", required=True, metavar="MODEL=STEP", help="expected, the last one last")
+    parser.add_argument("--variant", dest="variants", action="append", default=[], help="expected of each last table")
+    parser.add_argument("--random", nargs="+", required=True, metavar="WIDTH:SEED", help="expected random tables")
+    parser.add_argument("--layer-models", nargs="*", required=True, metavar="MODEL", help="expected classifiers")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="JSON", help="what was checked")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Check everything, tell every finding, and stop if there is one."""
+    import pandas as pd
+
+    from embscale import check
+
+    names = ("tasks", "metrics", "tables", "variants", "random", "layer_models")
+    params = {name: getattr(args, name) for name in names}
+    inputs = [*args.results, args.scores, args.layers]
+    with recorded(command="check", params=params, inputs=inputs, outputs=[args.output]) as [output]:
+        notes = check.reached_notes(inputs, args.folder)
+        digests: dict[Path, str] = {}
+        found = []
+        for path, note in notes.items():
+            parser = argparse.ArgumentParser()
+            load(note["command"]).add_arguments(parser)
+            found += check.note_problems(path, note, digests) + check.parameter_problems(path, note, parser)
+        scores, layers = pd.read_csv(args.scores), pd.read_csv(args.layers)
+        given = {name: params[name] for name in names[:-1]}
+        found += check.score_problems(scores, **given)
+        found += check.layer_problems(layers, models=args.layer_models)
+        for line in found:
+            print(line, file=sys.stderr)
+        if found:
+            raise EmbscaleError(f"{args.folder}: {len(found)} findings, the first: {found[0]}")
+        left = [path.as_posix() for path in check.leftovers(notes, args.folder)]
+        counts = {"notes": len(notes), "files": len(digests), "scores": len(scores), "layers": len(layers)}
+        output.write_text(json.dumps({"checked": counts, "left over": left}, indent=1) + "\n", "utf-8")

@@ -1,0 +1,45 @@
+"""Gather the rows of a study that are kept in git, and the few numbers that stand for it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from embscale.artifacts import recorded
+from embscale.errors import EmbscaleError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("--scores", type=Path, nargs="+", required=True, metavar="CSV", help="from embscale gather")
+    parser.add_argument("--layers", type=Path, nargs="+", required=True, metavar="CSV", help="from embscale probe")
+    parser.add_argument("--claims", type=Path, required=True, metavar="CSV", help="from embscale claims")
+    parser.add_argument("--metric", required=True, help="of the scores, among the few numbers")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="gets the tables")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read, gather, write."""
+    from embscale import record
+
+    sources = {"scores": args.scores, "layers": args.layers, "claims": [args.claims]}
+    outputs = [
+        args.output / "metrics.json",
+        args.output / "curves.csv",
+        *(args.output / f"{name}.csv" for name in sources),
+    ]
+    inputs = [path for paths in sources.values() for path in paths]
+    with recorded(command="keep", params={"metric": args.metric}, inputs=inputs, outputs=outputs) as (
+        metrics,
+        curves,
+        *csv,
+    ):
+        tables = {name: record.gather(paths) for name, paths in sources.items()}
+        numbers = record.headline(tables, args.metric)
+        if not all(numbers.values()):
+            raise EmbscaleError(f"{args.scores[0]}: no row of the metric {args.metric}; score with it first")
+        metrics.write_text(json.dumps(numbers, indent=1) + "\n", "utf-8")
+        record.curves(tables["scores"], args.metric).to_csv(curves, index=False)
+        for path, rows in zip(csv, tables.values(), strict=True):
+            rows.to_csv(path, index=False)

@@ -1,0 +1,120 @@
+"""dvc.yaml is written by hand; this holds it against the rules."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import yaml
+
+TARGET = "snakemake --cores all --quiet rules reason host progress -- "
+SOURCES = {"src/embscale", "workflow", "Snakefile", "requirements.lock"}
+HUB = "results/hub/"
+METADATA = ".snakemake/metadata"
+
+
+def commands(stage):
+    return stage["cmd"] if isinstance(stage["cmd"], list) else [stage["cmd"]]
+
+
+def outputs(stage):
+    """Outputs of a stage with their options, metrics and plots among them."""
+    return {
+        path: options
+        for kind in ("outs", "metrics", "plots")
+        for out in stage.get(kind, [])
+        for path, options in out.items()
+    }
+
+
+def within(path, folders):
+    """The folders and files of a list that hold a path."""
+    return [folder for folder in folders if path == folder or path.startswith(f"{folder}/")]
+
+
+@pytest.fixture(scope="module")
+def stages(copy_of_checkout):
+    """The stages with ``${study}`` replaced, each with the files that its target needs: file to rule and inputs."""
+    folder = copy_of_checkout("parity")
+    study = yaml.safe_load((folder / "params.yaml").read_text())["study"]
+    found = yaml.safe_load((folder / "dvc.yaml").read_text().replace("${study}", study))["stages"]
+
+    def needed(stage):
+        targets = [command.removeprefix(TARGET) for command in commands(stage) if command.startswith(TARGET)]
+        if not targets:
+            return {}
+        listing = subprocess.run(
+            [sys.executable, "-m", "snakemake", "--cores", "1", "--detailed-summary", *targets],
+            cwd=folder, capture_output=True, text=True, check=True,
+        ).stdout.splitlines()  # fmt: skip
+        rows = [line.split("\t") for line in listing if "\t" in line][1:]
+        return {row[0]: (row[2], row[4].split(",") if row[4] != "-" else []) for row in rows}
+
+    with ThreadPoolExecutor(2) as pool:
+        for stage, files in zip(found.values(), pool.map(needed, found.values()), strict=True):
+            stage["needed"] = files
+    seen = set()
+    for stage in found.values():
+        stage["makes"] = {path: row for path, row in stage["needed"].items() if path not in seen}
+        seen |= set(stage["needed"])
+    return found
+
+
+def test_outputs_persist_and_stay_out_of_git_or_out_of_the_cache(stages):
+    for stage in stages.values():
+        for path, options in outputs(stage).items():
+            assert options["persist"], f"{path}: without it DVC deletes the output before the stage runs"
+            assert (options.get("cache") is False) == path.startswith("recorded/"), path
+
+
+def test_every_output_is_made_by_a_rule(stages):
+    made = {path for stage in stages.values() for path in stage["needed"]}
+    for name, stage in stages.items():
+        for out in outputs(stage):
+            kept = out.replace("recorded/", "results/").replace(Path(out).name, f"kept/{Path(out).name}")
+            found = kept in made if out.startswith("recorded/") else any(within(path, [out]) for path in made)
+            assert found or out == METADATA, f"{name}: no rule makes {out}"
+
+
+def test_every_result_of_a_rule_is_an_output_of_one_stage_no_earlier_than_it_is_made(stages):
+    owners = {out: place for place, stage in enumerate(stages.values()) for out in outputs(stage)}
+    for place, (name, stage) in enumerate(stages.items()):
+        for path, (rule, _) in stage["makes"].items():
+            if not path.startswith(HUB):
+                found = within(path, owners)
+                assert len(found) == 1, f"{path} of the rule {rule} is in {found or 'no output'} of dvc.yaml"
+                assert owners[found[0]] >= place, f"{path} is made in the stage {name} but recorded before"
+
+
+def test_what_the_rules_of_a_stage_read_are_its_dependencies(stages):
+    for name, stage in stages.items():
+        for path, (rule, inputs) in stage["makes"].items():
+            for needed in inputs:
+                if needed not in stage["makes"] and not needed.startswith(HUB):
+                    assert within(needed, stage["deps"]), f"{name}: the rule {rule} reads {needed} for {path}"
+
+
+def test_dependencies_are_outputs_of_earlier_stages_or_files_in_git(stages):
+    earlier = set()
+    for name, stage in stages.items():
+        for path in stage["deps"]:
+            assert path in earlier or not path.startswith(("results/", "recorded/", "report/_site")), f"{name}: {path}"
+        if name != "memory":
+            assert set(stage["deps"]) >= SOURCES
+        earlier |= set(outputs(stage))
+
+
+def test_the_last_stage_keeps_what_snakemake_remembers_of_all_others(stages):
+    *others, last = stages.values()
+    assert list(outputs(last)) == [METADATA]
+    needed = set(last["deps"])
+    for stage in reversed(others):
+        assert needed & set(outputs(stage)), "the stage could run after the last one"
+        needed |= set(stage["deps"])
+
+
+def test_every_parameter_exists_and_is_used(stages):
+    params = yaml.safe_load((Path(__file__).parents[2] / "params.yaml").read_text())
+    named = {name for stage in stages.values() for name in stage.get("params", [])}
+    assert named == params.keys()

@@ -1,0 +1,200 @@
+"""Contents under old times, lost and foreign records, edited results: Snakemake is made to see them, or stops."""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+import settle
+
+LIB = Path(settle.__file__).parent
+SRC = LIB.parents[1] / "src"
+
+# A job that writes its note as the package does.
+JOB = """
+import hashlib, json, sys
+from pathlib import Path
+_, source, value, output = sys.argv
+digest = lambda path: hashlib.sha256(Path(path).read_bytes()).hexdigest()
+Path(output).write_text(Path(source).read_text() + value)
+note = {"command": "job", "params": {"value": value}, "inputs": {source: digest(source)}, "sources": {}}
+Path(output + ".note.json").write_text(json.dumps(note | {"outputs": {output: digest(output)}}))
+"""
+SNAKEFILE = f"""
+import sys
+from pathlib import Path
+sys.path[:0] = [{str(SRC)!r}, {str(LIB)!r}]
+from settle import settle
+configfile: "params.yaml"
+{{settle}}
+rule all:
+    input: "results/desk/b.txt"
+rule a:
+    input: "source", job="job.py"
+    output: "results/desk/a.txt", "results/desk/a.txt.note.json"
+    params: value=config["one"]
+    shell: "python job.py {{{{input[0]}}}} {{{{params.value}}}} {{{{output[0]}}}}"
+rule b:
+    input: "results/desk/a.txt", job="job.py"
+    output: "results/desk/b.txt", "results/desk/b.txt.note.json"
+    params: value=config["two"]
+    shell: "python job.py {{{{input[0]}}}} {{{{params.value}}}} {{{{output[0]}}}}"
+"""
+SETTLED = SNAKEFILE.format(settle='settle([Path("results/desk")])')
+BLIND = SNAKEFILE.format(settle="")
+
+
+@pytest.fixture(scope="module")
+def computed(project, tmp_path_factory):
+    """A toy study that has run."""
+    toy = project(tmp_path_factory.mktemp("computed"))
+    toy.write({"Snakefile": SETTLED, "job.py": JOB, "source": "x\n", "params.yaml": "one: 1\ntwo: 1\n"})
+    toy.environment["PYTHONPATH"] = str(SRC)
+    toy.snakemake("--cores", "1", "--quiet", "all")
+    return toy
+
+
+@pytest.fixture
+def settled(computed, toy):
+    shutil.copytree(computed.root, toy.root, dirs_exist_ok=True)
+    toy.environment["PYTHONPATH"] = str(SRC)
+    return toy
+
+
+def wanted(toy, text=SETTLED):
+    """The rules that would run."""
+    toy.write({"Snakefile": text})
+    lines = toy.snakemake("-n").stdout.splitlines()
+    return sorted({line.split()[1].rstrip(":") for line in lines if line.startswith("rule ")} - {"all"})
+
+
+def edit(path, text):
+    """Change a file's bytes and keep its times."""
+    before = path.stat()
+    path.write_text(text)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_after_a_run_nothing_is_to_be_done_and_nothing_is_touched(settled):
+    before = {path: path.stat().st_mtime_ns for path in settled.root.rglob("*") if path.is_file()}
+    assert wanted(settled) == []
+    names = ("Snakefile", "embscale.digests.json")
+    after = {path: path.stat().st_mtime_ns for path in before if path.name not in names}
+    assert all(before[path] == after[path] for path in after)
+
+
+def test_an_input_changed_under_its_old_time_is_seen(settled):
+    edit(settled.root / "source", "y\n")
+    assert wanted(settled, BLIND) == []
+    assert wanted(settled) == ["a", "b"]
+
+
+def test_changed_back_under_any_time_nothing_is_to_be_done(settled):
+    text = settled.read("source")
+    edit(settled.root / "source", "y\n")
+    settled.snakemake("-n")
+    settled.write({"source": text})
+    assert wanted(settled) == []
+
+
+def test_results_without_records_are_made_again(settled):
+    for path in (settled.root / ".snakemake/metadata").iterdir():
+        path.unlink()
+    settled.write({"params.yaml": "one: 2\ntwo: 1\n"})
+    assert wanted(settled, BLIND) == []
+    assert wanted(settled) == ["a", "b"]
+    settled.snakemake("--cores", "1", "--quiet", "all")
+    assert settled.read("results/desk/b.txt") == "x\n21"
+
+
+def test_a_result_with_the_record_of_another_run_is_made_again(settled):
+    """As after a checkout of the results without the records, or the other way round."""
+    kept = {path.name: path.read_bytes() for path in (settled.root / "results/desk").iterdir()}
+    settled.write({"source": "y\n"})
+    settled.snakemake("--cores", "1", "--quiet", "all")
+    for name, content in kept.items():
+        (settled.root / "results/desk" / name).write_bytes(content)
+    assert wanted(settled, BLIND) == ["b"]
+    assert wanted(settled) == ["a", "b"]
+    settled.snakemake("--cores", "1", "--quiet", "all")
+    assert settled.read("results/desk/b.txt") == "y\n11"
+
+
+def test_an_edited_result_stops_the_run_whatever_its_time(settled):
+    edit(settled.root / "results/desk/a.txt", "z\n1")
+    assert wanted(settled, BLIND) == []
+    settled.write({"Snakefile": SETTLED})
+    done = settled.snakemake("-n", check=False)
+    assert done.returncode == 1
+    assert "results/desk/a.txt: not what a.txt.note.json says: changed or damaged after it was made" in done.stdout
+    assert "make fetch" in done.stdout
+
+
+def test_an_edited_result_is_removed_on_demand_and_then_made_again(settled):
+    edit(settled.root / "results/desk/b.txt", "z\n1")
+    told = settled.python(str(LIB / "settle.py")).stdout
+    assert told == "removed results/desk/b.txt: not what b.txt.note.json says\n"
+    settled.snakemake("--cores", "1", "--quiet", "all")
+    assert settled.read("results/desk/b.txt") == "x\n11"
+
+
+def test_a_truncated_note_or_record_is_no_note_or_record(settled):
+    (settled.root / "results/desk/a.txt.note.json").write_text("{")
+    assert wanted(settled) == []
+    record = next(path for path in (settled.root / ".snakemake/metadata").iterdir() if path.stat().st_size)
+    record.write_text("{")
+    assert wanted(settled) != []
+
+
+@pytest.mark.parametrize(
+    ("noted", "locked", "other"),
+    [("9.9", "9.9", []), ("9.9+cpu", "9.9", []), ("9.9", "9.8", ["pytest"]), (pytest.__version__, "9.8", [])],
+)
+def test_results_of_another_library_version_are_made_again(settled, noted, locked, other):
+    (settled.root / "requirements.lock").write_text(f"# versions\npytest=={locked}\n")
+    versions = settle.locked_versions(settled.root / "requirements.lock")
+    assert versions == {"pytest": locked}
+    assert settle.other_libraries({"libraries": {"pytest": noted, "python": "3.1"}}, versions) == other
+    for path in (settled.root / "results/desk").glob("*.note.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"libraries": {"pytest": noted}}))
+    assert wanted(settled) == (["a", "b"] if other else [])
+
+
+def test_digests_are_taken_once_and_again_when_a_file_changes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "big"
+    path.write_bytes(bytes(1000))
+    digest = settle.Digests(tmp_path / "store/known.json")
+    first = digest(path)
+    digest.save()
+    again = settle.Digests(tmp_path / "store/known.json")
+    monkeypatch.setattr(settle.hashlib, "file_digest", None)
+    assert again(path) == first
+    monkeypatch.undo()
+    time.sleep(0.01)
+    # The same size and the same time as before: only the time of the change itself tells.
+    before = path.stat()
+    path.write_bytes(bytes(999) + b"1")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert settle.Digests(tmp_path / "store/known.json")(path) != first
+    (tmp_path / "store/known.json").write_text("{")
+    assert settle.Digests(tmp_path / "store/known.json").known == {}
+
+
+def test_a_dry_run_beside_a_run_touches_nothing(settled):
+    settled.snakemake("-n")
+    record = json.dumps({})
+    settled.write({
+        "hold.py": f"import sys, time; sys.path[:0] = [{str(SRC)!r}, {str(LIB)!r}]\n"
+        "from guards import RunLock\nfrom settle import settle\nfrom pathlib import Path\n"
+        "import os, subprocess\nRunLock().acquire()\n"
+        "print(subprocess.run([sys.executable, 'ask.py'], capture_output=True, text=True))\n",
+        "ask.py": f"import sys; sys.path[:0] = [{str(SRC)!r}, {str(LIB)!r}]\n"
+        "from settle import settle\nfrom pathlib import Path\nprint('found', settle([Path('results')]))\n",
+        "results/unfinished.txt": record,
+    })  # fmt: skip
+    assert "found []" in settled.python("hold.py").stdout
+    assert "unfinished.txt" in settled.python("ask.py").stdout

@@ -1,0 +1,192 @@
+"""Let Snakemake see what it does not look at: contents under old times, and results without its records.
+
+Snakemake compares an input's content only where its time is newer than that of the output, takes parameters and code
+for unchanged where it has no record of a job, and never looks at a result again.  After a pull, a checkout, a copy or
+an edit, each of these can pass old bytes off as made by new code or new parameters.  `settle` runs before each graph
+is built and turns what it finds into something that Snakemake does see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from embscale.records import checksums, read_record, record_path
+from guards import RunLock
+
+NOTE_SUFFIX = ".note.json"
+LOCK = Path("requirements.lock")
+KNOWN_DIGESTS = Path(".snakemake/embscale.digests.json")
+OLDEST = 1.0  # s since 1970: older than any input, but not 0, which Snakemake takes for no time at all
+
+
+class Digests:
+    """SHA-256 of files, kept from run to run for files whose inode, size and times are what they were."""
+
+    def __init__(self, store: Path = KNOWN_DIGESTS) -> None:
+        self.store = store
+        self.known: dict[str, list[Any]] = {}
+        if store.is_file():
+            try:
+                self.known = json.loads(store.read_text("utf-8"))
+            except ValueError:
+                self.known = {}  # a killed run; everything is read again
+
+    def __call__(self, path: Path) -> str:
+        """Hexadecimal SHA-256 of a file's bytes."""
+        status = path.stat()
+        # No program can set ctime, so an edit that keeps the size and restores mtime is seen too.
+        signature = [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+        known = self.known.get(str(path))
+        if known and known[:-1] == signature:
+            return str(known[-1])
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        self.known[str(path)] = [*signature, digest]
+        return digest
+
+    def save(self) -> None:
+        """Keep what is known for the next run."""
+        self.store.parent.mkdir(exist_ok=True)
+        unfinished = self.store.with_name(f"{self.store.name}.{os.getpid()}")
+        unfinished.write_text(json.dumps(self.known), "utf-8")
+        unfinished.replace(self.store)
+
+
+def results(roots: Iterable[Path]) -> Iterator[Path]:
+    """Every file that a rule has made, in order: no measurements of jobs, nothing hidden or unfinished."""
+    for root in roots:
+        if root.is_file():
+            yield root
+        for folder, folders, files in os.walk(root):
+            folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "benchmarks")
+            yield from (Path(folder, name) for name in sorted(files))
+
+
+def damaged(roots: Iterable[Path], digest: Digests) -> list[tuple[Path, Path]]:
+    """Results whose bytes are not those that a note names, each with that note."""
+    found = []
+    for path in results(roots):
+        if path.name.endswith(NOTE_SUFFIX):
+            for name, noted in _read_note(path).get("outputs", {}).items():
+                if Path(name).is_file() and digest(Path(name)) != noted:
+                    found.append((Path(name), path))
+    return found
+
+
+def settle(roots: Iterable[Path]) -> list[Path]:
+    """Let Snakemake see changed contents and missing records.
+
+    An input that is not what a result was made from gets the present time, so that Snakemake compares it.  A result
+    without a record, with the record of another run than the one that its note tells of, or made with a library of
+    another version than the lock file's, gets a time older than any input and no record, so that it is made again.
+
+    Args:
+        roots: folders and files of results, relative to the current folder.
+
+    Returns:
+        Results that will be made again for lack of a record.
+
+    Raises:
+        ValueError: results are not those that their notes tell of; the message has a line for each.
+    """
+    roots = list(roots)
+    if not RunLock().free():
+        return []  # a dry run beside a run: what that one has in hand looks unfinished from here
+    digest = Digests()
+    edited = damaged(roots, digest)
+    if edited:
+        lines = (f"{path}: not what {note.name} says: changed or damaged after it was made" for path, note in edited)
+        raise ValueError("\n".join([*lines, "Remove it to have it made again, or take it from the record: make fetch"]))
+    found = list(results(roots))
+    versions = locked_versions()
+    for path in found:
+        if path.name.endswith(NOTE_SUFFIX):
+            note = _read_note(path)
+            if not _agree(note, read_record(path) or {}) or other_libraries(note, versions):
+                for name in (path, *map(Path, note.get("outputs", {}))):
+                    record_path(name).unlink(missing_ok=True)
+    forgotten, changed = [], set()
+    for path in found:
+        record = read_record(path)
+        if record is None:
+            forgotten.append(path)
+            continue
+        for source, checksum in checksums(record).items():
+            if Path(source).is_file() and checksum != digest(Path(source)):
+                changed.add(Path(source))
+    for path in forgotten:
+        os.utime(path, (OLDEST, OLDEST))
+    for path in changed:
+        os.utime(path)
+    digest.save()
+    return forgotten
+
+
+def locked_versions(lock: Path = LOCK) -> dict[str, str]:
+    """Versions of packages by name, from the lock file; none without one."""
+    lines = lock.read_text("utf-8").splitlines() if lock.is_file() else []
+    return dict(line.split("==") for line in lines if "==" in line and not line.startswith("#"))
+
+
+def other_libraries(note: dict[str, Any], versions: dict[str, str]) -> list[str]:
+    """Libraries of a job that were neither of the version that is locked nor of the one that is installed.
+
+    The former alone would make results again for ever in an environment that was not made from the lock file.
+    """
+    # A local label such as +cpu belongs to one machine.
+    noted = {name: version.partition("+")[0] for name, version in note.get("libraries", {}).items()}
+    return [
+        name
+        for name, version in noted.items()
+        if version != versions.get(name, version) and version != _installed(name).partition("+")[0]
+    ]
+
+
+def _installed(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _agree(note: dict[str, Any], record: dict[str, Any]) -> bool:
+    """Whether a job's note and Snakemake's record of it tell of the same bytes."""
+    recorded = checksums(record)
+    noted = note.get("inputs", {}) | {f"src/{name}": sha for name, sha in note.get("sources", {}).items()}
+    return all(recorded.get(name, sha) == sha for name, sha in noted.items())
+
+
+def _read_note(path: Path) -> dict[str, Any]:
+    """A job's note; empty where it cannot be read, which its consumers tell of."""
+    try:
+        note = json.loads(path.read_text("utf-8"))
+    except ValueError:
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def main() -> int:
+    """Remove results of any study that are not what their notes say, as after a checkout; for ``make fetch``."""
+    lock = RunLock()
+    if not lock.acquire():
+        print(f"{lock.told_owner()}; wait for it or end it, then start again", file=sys.stderr)
+        return 1
+    digest = Digests()
+    # What was fetched from a hub is checked by the jobs that read it.
+    studies = [folder for folder in Path("results").glob("*") if folder.name != "hub"]
+    for path, note in damaged([*studies, Path("report/_site")], digest):
+        path.unlink()
+        print(f"removed {path}: not what {note.name} says", file=sys.stderr)
+    digest.save()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
