@@ -122,7 +122,6 @@ def score_problems(
     tasks: Sequence[str],
     metrics: Sequence[str],
     tables: Sequence[str],
-    variants: Sequence[str],
     random: Sequence[str],
 ) -> list[str]:
     """What is missing in score rows, or cannot be.
@@ -131,19 +130,16 @@ def score_problems(
         rows: of `embscale.scores`.
         tasks: on which all tables are scored.
         metrics: of each score.
-        tables: ``MODEL=STEP`` in the order of training, ``main`` for a step that is not known.
-        variants: of each model's last table, as ``embscale score`` takes them.
+        tables: ``MODEL=STEP=VARIANT``, the step ``main`` where none is known, the variant as ``embscale score`` has it.
         random: ``WIDTH:SEED`` of the random tables that each tokenizer gets.
     """
     rows = rows.assign(step=rows["step"].map(_step), seed=rows["seed"].map(_step), dim=rows["dim"].map(_step))
     wanted: Counter[tuple[str, ...]] = Counter()
-    last = dict(table.split("=") for table in tables)
-    names = [(*table.split("="), "full") for table in tables]
-    names += [(model, step, spec.partition(":")[0]) for model, step in last.items() for spec in variants]
+    names = [table.partition(":")[0].split("=") for table in tables]
     for task in tasks:
         for metric in metrics:
             wanted.update((task, metric, *name) for name in names)
-    trained = rows[rows["model"].isin(last)]
+    trained = rows[rows["model"].isin({model for model, *_ in names})]
     there = Counter(trained[["task", "metric", "model", "step", "variant"]].itertuples(index=False, name=None))
     found = _difference(wanted, there, "score")
     shared = rows[rows["variant"] == "random"]

@@ -17,7 +17,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
-import mteb
 import numpy as np
 import pandas as pd
 import torch
@@ -462,7 +461,8 @@ class Scorer:
         ranking = found if isinstance(found, Ranking) else self.rank(found)
         # MTEB computes every metric at each depth, so depths that nobody asked for cost time.
         self.task.k_values = sorted(depths | {ACCURACY_DEPTH, MAIN_DEPTH})
-        mteb.evaluate(ranking, self.task, cache=None, show_progress_bar=False)
+        # The task itself, as `mteb.evaluate` calls it, which imports sentence-transformers beforehand (2 s).
+        self.task.evaluate(ranking, SPLIT, encode_kwargs={})
         scores = pd.DataFrame.from_dict(self.task.per_query, orient="index")
         unknown = set(metrics) - set(scores.columns)
         if unknown:

@@ -14,8 +14,10 @@ from embscale.records import record_path
 EXPECTED = {
     "tasks": ["T"],
     "metrics": ["ndcg_at_10"],
-    "tables": ["w8=0", "w8=6", "w16=main"],
-    "variants": ["crop:8", "unit"],
+    "tables": [
+        "w8=0=full",
+        *(f"{table}={variant}" for table in ("w8=6", "w16=main") for variant in ("full", "crop:8", "unit")),
+    ],
     "random": ["8:1", "8:2"],
 }
 

@@ -63,9 +63,9 @@ def test_nothing_is_left_to_do(checkout):
 
 def test_scores_have_every_row_once_and_are_sane(checkout):
     scores = pd.read_csv(checkout / "results/tiny/scores.csv")
-    # Two models: two steps as they are and seven variants; five static tables with as many; six random tables; three
+    # Two models: two steps as they are and seven variants; five static tables with two; six random tables; three
     # references; three metrics of each.
-    assert len(scores) == (2 * (2 + 7) + 5 * (1 + 7) + 3 * 2 + 3) * 3
+    assert len(scores) == (2 * (2 + 7) + 5 * (1 + 2) + 3 * 2 + 3) * 3
     assert not scores.duplicated(["model", "step", "variant", "variant_dims", "seed", "metric"]).any()
     assert scores[["value", "ci_low", "ci_high"]].to_numpy().min() >= 0
     assert (scores["ci_low"] <= scores["value"]).all() and (scores["value"] <= scores["ci_high"]).all()

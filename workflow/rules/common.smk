@@ -65,6 +65,7 @@ wildcard_constraints:
     figure="[a-z_]+",
     source="|".join(re.escape(source["name"]) for source in config["layers"]["texts"]),
     static="|".join(map(re.escape, STATIC)) or "none",
+    method="|".join(config["static"]["methods"]) or "none",
     of_table="lookup|gradient|space|offset|order",
     alone="sinusoidal|rotary|biases",
     text="|".join(map(re.escape, TEXTS)),
@@ -119,11 +120,23 @@ def source_words(source):
     return words.get(source["of"], f"texts of {source['of']}")
 
 
+def static_tables(method):
+    """The static tables of a method, the narrowest first."""
+    return [
+        table_file(model, "main") for model, (own, _) in STATIC.items() if own == method
+    ]
+
+
 def tied(model):
     """Whether a model's output table is its input table; those of the ladder are two, static tables have none."""
     if model in LADDER or model in STATIC:
         return "no"
     return "yes" if FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.tied else "no"
+
+
+def variants(model):
+    """Variants of a model's last table that are scored beside it."""
+    return config["static" if model in STATIC else "scores"]["variants"]
 
 
 def home(own):

@@ -43,6 +43,8 @@ rule check:
         code=command_sources("check"),
         results=[
             rules.claims.output.csv,
+            rules.layer_claims.output.csv,
+            rules.sizes.output.rows,
             rules.compare.output.csv,
             rules.inventory.output.csv,
             rules.numbers.output.variables,
@@ -64,11 +66,14 @@ rule check:
         tasks=flags("--task", TASKS),
         metrics=flags("--metric", config["scores"]["metrics"]),
         tables=[
-            f"{model}={step_of(checkpoint)}"
+            f"{model}={step_of(checkpoint)}={variant}"
             for model, checkpoints in CHECKPOINTS.items()
             for checkpoint in checkpoints
+            for variant in [
+                "full",
+                *(variants(model) if checkpoint == checkpoints[-1] else []),
+            ]
         ],
-        variants=flags("--variant", config["scores"]["variants"]),
         random=[
             f"{dim}:{seed}"
             for dim in config["scores"]["random"]["dims"]
@@ -82,7 +87,6 @@ rule check:
         " --layers {input.layers:q}"
         " {params.tasks} {params.metrics}"
         " --tables {params.tables:q}"
-        " {params.variants}"
         " --random {params.random:q}"
         " --layer-models {params.models:q}"
         " --output {output.report:q} 2> {log:q}"

@@ -41,13 +41,48 @@ rule score:
             f"{step_of(checkpoint)}={path}"
             for checkpoint, path in zip(CHECKPOINTS[wildcards.model], input.tables)
         ],
-        variants=flags("--variant", config["scores"]["variants"]),
+        variants=lambda wildcards: flags("--variant", variants(wildcards.model)),
         suite=lambda wildcards: SUITES[wildcards.model],
         tokenizer=lambda wildcards: TOKENIZERS[wildcards.model],
     shell:
         "python -m embscale score {params.tables:q} {params.variants} --variants-of last {params.metrics}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
+        " --tokenizer-name {params.tokenizer}"
+        " --beir {params.task:q}"
+        " --tokens {input.tokens:q}"
+        " --threads {threads}"
+        " --per-query {output.scores:q} 2> {log:q}"
+
+
+rule score_static:
+    """Score the static tables of a method, which its suite's models are."""
+    input:
+        code=command_sources("score"),
+        tables=lambda wildcards: static_tables(wildcards.method),
+        tokens=expand(
+            rules.tokenize.output.tokens,
+            task="{task}",
+            tokenizer=config["tokenizer"]["name"],
+        ),
+        task=lambda wildcards: task_files(wildcards.task),
+    output:
+        scores="<results>/per_query/{task}/static-{method}.parquet",
+        note="<results>/per_query/{task}/static-{method}.parquet.note.json",
+    log:
+        "<logs>/score/{task}-static-{method}.log",
+    benchmark:
+        "<benchmarks>/score/{task}-static-{method}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
+    params:
+        **SCORING,
+        variants=flags("--variant", config["static"]["variants"]),
+        tokenizer=config["tokenizer"]["name"],
+    shell:
+        "python -m embscale score {input.tables:q} {params.variants} {params.metrics}"
+        " --suite {wildcards.method}"
         " --tokenizer-name {params.tokenizer}"
         " --beir {params.task:q}"
         " --tokens {input.tokens:q}"
@@ -95,7 +130,8 @@ rule gather:
             "<results>/per_query/{task}/{scored}.parquet",
             task=TASKS,
             scored=[
-                *CHECKPOINTS,
+                *(model for model in CHECKPOINTS if model not in STATIC),
+                *(f"static-{method}" for method in config["static"]["methods"]),
                 *(f"random-{name}" for name in dict.fromkeys(TOKENIZERS.values())),
             ],
         ),

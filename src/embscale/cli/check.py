@@ -20,8 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layers", type=Path, required=True, metavar="CSV", help="from embscale keep")
     parser.add_argument("--task", dest="tasks", action="append", required=True, help="that scores are expected on")
     parser.add_argument("--metric", dest="metrics", action="append", required=True, help="expected of each score")
-    parser.add_argument("--tables", nargs="+", required=True, metavar="MODEL=STEP", help="expected, the last one last")
-    parser.add_argument("--variant", dest="variants", action="append", default=[], help="expected of each last table")
+    parser.add_argument("--tables", nargs="+", required=True, metavar="MODEL=STEP=VARIANT", help="expected scores")
     parser.add_argument("--random", nargs="+", required=True, metavar="WIDTH:SEED", help="expected random tables")
     parser.add_argument("--layer-models", nargs="*", required=True, metavar="MODEL", help="expected classifiers")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="JSON", help="what was checked")
@@ -33,7 +32,7 @@ def run(args: argparse.Namespace) -> None:
 
     from embscale import check
 
-    names = ("tasks", "metrics", "tables", "variants", "random", "layer_models")
+    names = ("tasks", "metrics", "tables", "random", "layer_models")
     params = {name: getattr(args, name) for name in names}
     inputs = [*args.results, args.scores, args.layers]
     with recorded(command="check", params=params, inputs=inputs, outputs=[args.output]) as [output]:
