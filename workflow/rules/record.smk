@@ -43,7 +43,7 @@ rule check:
         code=command_sources("check"),
         results=[
             rules.claims.output.csv,
-            rules.layer_claims.output.csv,
+            rules.layer_claims.output.claims,
             rules.sizes.output.rows,
             rules.compare.output.csv,
             rules.inventory.output.csv,
