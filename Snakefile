@@ -108,12 +108,14 @@ rule chapter_texts:
 rule chapter_ladder:
     input:
         expand(rules.extract.output, model=LADDER, checkpoint=LADDER_CHECKPOINTS),
+        [other_tables(model) for model in LADDER],
 
 
 rule chapter_scores:
     input:
         rules.gather.output,
         expand(rules.table_metrics.output, model=CHECKPOINTS),
+        rules.factors.output,
 
 
 rule chapter_layers:

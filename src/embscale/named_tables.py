@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from embscale.errors import EmbscaleError
 from embscale.scores import NONE
+from embscale.tables import INPUT
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -55,10 +56,12 @@ def file_keys(*, suite: str, model: str | None, step: int | None, path: Path, ta
     }
 
 
-def variant_keys(variant: Variant) -> dict[str, Any]:
-    """Keys of a variant of the table of a file."""
+def variant_keys(variant: Variant, table: str) -> dict[str, Any]:
+    """Keys of a variant of the table of a file, which is named with it unless it is the model's input table."""
     given = {"variant_dims": variant.dims, "strength": variant.strength, "seed": variant.seed}
     kind = f"{variant.kind}_{variant.generator}" if variant.generator else variant.kind
+    if table != INPUT:
+        kind = table if variant.kind == "full" else f"{table}+{kind}"
     return {"variant": kind} | {name: NONE if value is None else value for name, value in given.items()}
 
 

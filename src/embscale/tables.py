@@ -22,6 +22,8 @@ from embscale.errors import EmbscaleError
 
 TENSOR = "table"
 
+# Which of a model's tables a file holds.  An effective one is the input table as block 1 receives its rows.
+INPUT, OUTPUT, EFFECTIVE = "input", "output", "effective"
 
 # How each dtype that a checkpoint may store a table in is read.  numpy has no bfloat16: its bits are taken as integers.
 STORED = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
@@ -115,6 +117,21 @@ def memory_map(path: Path) -> tuple[np.ndarray, str]:
     # The format leaves no gap: the only tensor ends where the file ends.
     offset = path.stat().st_size - math.prod(shape) * np.dtype(STORED[dtype]).itemsize
     return np.memmap(path, STORED[dtype], mode="r", offset=offset, shape=shape), dtype
+
+
+def which(path: Path) -> str:
+    """Which of a model's tables a file holds, as ``embscale extract`` wrote it; the input table where it says nothing.
+
+    Raises:
+        EmbscaleError: the file is missing or no safetensors file.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return (file.metadata() or {}).get("table", INPUT)
+    except FileNotFoundError:
+        raise EmbscaleError(f"{path}: no such file; make it with embscale extract") from None
+    except SafetensorError as error:
+        raise EmbscaleError(f"{path}: not a table ({error}); remove it and make it again") from error
 
 
 def load(path: Path) -> np.ndarray:

@@ -158,6 +158,7 @@ def test_a_checkpoint_in_an_installed_package_is_found(checkpoint, tmp_path, mon
     assert execute("extract", ["package:weights_in_a_package/model", "-o", str(outputs[0])]) == 0
     assert execute("extract", [str(checkpoint("gpt2")), "-o", str(outputs[1])]) == 0
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
+    assert tables.which(outputs[0]) == tables.INPUT
     with pytest.raises(EmbscaleError, match="no package no_such_package is installed"):
         package_folder("no_such_package/model")
 

@@ -53,6 +53,16 @@ def values(rows):
     return rows.set_index(["variant", "variant_dims", "metric"])["value"]
 
 
+def test_a_table_that_is_not_the_input_table_is_named_with_every_variant(score, table, tmp_path):
+    """An output table among the rows of input tables would pass for one."""
+    output = tmp_path / "output.safetensors"
+    tables.save(output, tables.load(table), {"table": tables.OUTPUT})
+    rows = score(table, output, "--variant", "unit", "--model", "m")
+    assert sorted(rows["variant"]) == ["full", "output", "output+unit", "unit"]
+    by_variant = rows.set_index("variant")["value"]
+    assert by_variant["output"] == by_variant["full"]
+
+
 def test_a_row_per_table_variant_metric_and_task(score, table, tmp_path):
     parquet = tmp_path / "per_query.parquet"
     rows = score(

@@ -47,6 +47,13 @@ LAYER_MODELS = [
 ]
 TASKS = [config["corpus"]["task"], *config["tasks"]]
 
+# Ways of scoring that are held against the study's own, which needs no second time.
+OTHER_SPECIAL_TOKENS = [
+    special_tokens
+    for special_tokens in config["scores"]["factors"]["special_tokens"]
+    if special_tokens != config["tokenizer"]["special_tokens"]
+]
+
 # The text of the report, kept in git.
 TEXTS = [
     path.relative_to(Path(workflow.basedir) / "report").as_posix()
@@ -65,6 +72,8 @@ wildcard_constraints:
     figure="[a-z_]+",
     source="|".join(re.escape(source["name"]) for source in config["layers"]["texts"]),
     static="|".join(map(re.escape, STATIC)) or "none",
+    held="output|effective",
+    special_tokens="exclude|include",
     method="|".join(config["static"]["methods"]) or "none",
     of_table="lookup|gradient|space|offset|order",
     alone="sinusoidal|rotary|biases",
@@ -164,6 +173,20 @@ def table_file(model, checkpoint):
     if model in STATIC:
         return STUDY / "static" / f"{model}.safetensors"
     return home(model in LADDER) / "tables" / model / f"{checkpoint}.safetensors"
+
+
+# Flags of embscale extract for a checkpoint's other tables.
+HELD_FLAGS = {"output": "--table output", "effective": "--effective mean"}
+
+
+def other_tables(model):
+    """The other tables of a model's last checkpoint that are scored; a tied output table is the input table."""
+    table = table_file(model, CHECKPOINTS[model][-1])
+    return [
+        table.with_name(f"{table.stem}.{held}.safetensors")
+        for held in config["scores"]["factors"]["tables"]
+        if held != "output" or tied(model) == "no"
+    ]
 
 
 def checkpoint_folder(model, checkpoint):

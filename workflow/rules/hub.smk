@@ -31,11 +31,33 @@ rule fetch_table:
             else ""
         ),
         max_table_gb=config["hub"]["max_table_gb"],
+        held="",
     shell:
-        "python -m embscale extract {params.checkpoint}"
+        "python -m embscale extract {params.checkpoint} {params.held}"
         " --subfolder {params.subfolder} {params.tensor}"
         " --max-table-gb {params.max_table_gb}"
         " --output {output.table:q} 2> {log:q}"
+
+
+use rule fetch_table as fetch_other_table with:
+    output:
+        table=update(HUB / "tables/{model}/{checkpoint}.{held}.safetensors"),
+        note=update(HUB / "tables/{model}/{checkpoint}.{held}.safetensors.note.json"),
+    log:
+        "<logs>/fetch_table/{model}-{checkpoint}-{held}.log",
+    benchmark:
+        "<benchmarks>/fetch_table/{model}-{checkpoint}-{held}.tsv"
+    params:
+        checkpoint=rules.fetch_table.params.checkpoint,
+        subfolder=rules.fetch_table.params.subfolder,
+        # The registry names the input table's tensor only.
+        tensor=lambda wildcards: (
+            rules.fetch_table.params.tensor(wildcards)
+            if wildcards.held == "effective"
+            else ""
+        ),
+        max_table_gb=rules.fetch_table.params.max_table_gb,
+        held=lambda wildcards: HELD_FLAGS[wildcards.held],
 
 
 rule fetch_tokenizer:

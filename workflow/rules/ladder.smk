@@ -91,6 +91,20 @@ rule extract:
         "../envs/embscale.yaml"
     params:
         checkpoint=subpath(input.config, parent=True),
+        held="",
     shell:
-        "python -m embscale extract {params.checkpoint:q}"
+        "python -m embscale extract {params.checkpoint:q} {params.held}"
         " --output {output.table:q} 2> {log:q}"
+
+
+use rule extract as extract_other with:
+    output:
+        table="<results>/tables/{model}/{checkpoint}.{held}.safetensors",
+        note="<results>/tables/{model}/{checkpoint}.{held}.safetensors.note.json",
+    log:
+        "<logs>/extract/{model}-{checkpoint}-{held}.log",
+    benchmark:
+        "<benchmarks>/extract/{model}-{checkpoint}-{held}.tsv"
+    params:
+        checkpoint=rules.extract.params.checkpoint,
+        held=lambda wildcards: HELD_FLAGS[wildcards.held],

@@ -55,6 +55,109 @@ rule score:
         " --per-query {output.scores:q} 2> {log:q}"
 
 
+use rule tokenize as tokenize_otherwise with:
+    output:
+        tokens="<results>/tokens/{task}/{tokenizer}.{special_tokens}.safetensors",
+        note="<results>/tokens/{task}/{tokenizer}.{special_tokens}.safetensors.note.json",
+    log:
+        "<logs>/tokenize/{task}-{tokenizer}-{special_tokens}.log",
+    benchmark:
+        "<benchmarks>/tokenize/{task}-{tokenizer}-{special_tokens}.tsv"
+    params:
+        task=rules.tokenize.params.task,
+        folder=rules.tokenize.params.folder,
+        max_length=rules.tokenize.params.max_length,
+        special_tokens="{special_tokens}",
+
+
+rule score_factors:
+    """Score a model's last table in other ways: pooling, special tokens, number format, its other tables."""
+    input:
+        code=command_sources("score"),
+        others=lambda wildcards: other_tables(wildcards.model),
+        table=lambda wildcards: table_file(
+            wildcards.model, CHECKPOINTS[wildcards.model][-1]
+        ),
+        tokens=lambda wildcards: [
+            *expand(
+                rules.tokenize.output.tokens,
+                task=config["claims"]["task"],
+                tokenizer=TOKENIZERS[wildcards.model],
+            ),
+            *expand(
+                rules.tokenize_otherwise.output.tokens,
+                task=config["claims"]["task"],
+                tokenizer=TOKENIZERS[wildcards.model],
+                special_tokens=OTHER_SPECIAL_TOKENS,
+            ),
+        ],
+        task=task_files(config["claims"]["task"]),
+    output:
+        scores="<results>/factors/{model}.parquet",
+        note="<results>/factors/{model}.parquet.note.json",
+    log:
+        "<logs>/score_factors/{model}.log",
+    benchmark:
+        "<benchmarks>/score_factors/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
+    params:
+        metric=config["scores"]["primary_metric"],
+        tables=lambda wildcards, input: [
+            f"{step_of(CHECKPOINTS[wildcards.model][-1])}={path}"
+            for path in [*input.others, input.table]
+        ],
+        variants=flags("--variant", config["scores"]["factors"]["variants"]),
+        pooling=flags("--pooling", ["mean", *config["scores"]["factors"]["pooling"]]),
+        tasks=lambda wildcards, input: " ".join(
+            f"--beir {shlex.quote(str(Path(input.task[0]).parent))} --tokens {shlex.quote(str(tokens))}"
+            for tokens in input.tokens
+        ),
+        suite=lambda wildcards: SUITES[wildcards.model],
+        tokenizer=lambda wildcards: TOKENIZERS[wildcards.model],
+    shell:
+        "python -m embscale score {params.tables:q} {params.variants} --variants-of last {params.pooling}"
+        " --metric {params.metric}"
+        " --suite {params.suite}"
+        " --model {wildcards.model}"
+        " --tokenizer-name {params.tokenizer}"
+        " {params.tasks}"
+        " --threads {threads}"
+        " --per-query {output.scores:q} 2> {log:q}"
+
+
+rule factors:
+    """Hold each way of scoring against the study's own."""
+    input:
+        code=command_sources("factors"),
+        scores=expand(
+            rules.score_factors.output.scores,
+            model=[model for model in CHECKPOINTS if model not in STATIC],
+        ),
+    output:
+        rows="<results>/factors.csv",
+        note="<results>/factors.csv.note.json",
+    log:
+        "<logs>/factors.log",
+    benchmark:
+        "<benchmarks>/factors.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        special_tokens=config["tokenizer"]["special_tokens"],
+        resamples=config["scores"]["bootstrap_resamples"],
+        seed=config["scores"]["bootstrap_seed"],
+    shell:
+        "python -m embscale factors {input.scores:q}"
+        " --variant full"
+        " --pooling mean"
+        " --special-tokens {params.special_tokens}"
+        " --resamples {params.resamples}"
+        " --seed {params.seed}"
+        " --output {output.rows:q} 2> {log:q}"
+
+
 rule score_static:
     """Score the static tables of a method, which its suite's models are."""
     input:

@@ -198,5 +198,6 @@ def _cases(args: argparse.Namespace) -> list[Case]:
         step, path = named_tables.split_step(text)
         digest = file_sha256(path) if path.is_file() else ""  # a missing one is told of as an input
         keys = named_tables.file_keys(suite=args.suite, model=args.model, step=step, path=path, table_sha256=digest)
-        cases += [Case(path, variant, keys | named_tables.variant_keys(variant)) for variant in variants]
+        held = tables.which(path)
+        cases += [Case(path, variant, keys | named_tables.variant_keys(variant, held)) for variant in variants]
     return cases

@@ -81,7 +81,7 @@ def _extract_local(args: argparse.Namespace, folder: Path) -> None:
     with recorded(command="extract", params=_params(args), inputs=inputs, outputs=[args.output], facts=facts) as (
         output,
     ):
-        extraction.stream(source, location, output, {"tensor": location.tensor.name})
+        extraction.stream(source, location, output, {"table": args.table, "tensor": location.tensor.name})
         facts |= _finish(args, source, output)
 
 
@@ -104,7 +104,8 @@ def _extract_from_hub(args: argparse.Namespace) -> None:
         source = HubFolder(repo, commit, args.subfolder)
         location = _locate(args, source)
         facts = {"repo": repo, "commit": commit} | _origin(source, location)
-        metadata = {key: str(facts[key]) for key in ("repo", "commit", "file", "tensor", "start", "end")}
+        origin = {key: str(facts[key]) for key in ("repo", "commit", "file", "tensor", "start", "end")}
+        metadata = {"table": args.table} | origin
         with recorded(command="extract", params=_params(args), inputs=[], outputs=[args.output], facts=facts) as (
             output,
         ):
@@ -179,7 +180,7 @@ def _finish(args: argparse.Namespace, source: Source, output: Path) -> dict[str,
         table, applied = effective_table(
             tables.load(output), extraction.read_config(source), extraction.Weights(source).read, args.effective
         )
-        tables.save(output, table, {"effective": ", ".join(applied) or "nothing to apply"})
+        tables.save(output, table, {"table": tables.EFFECTIVE, "effective": ", ".join(applied) or "nothing to apply"})
         facts["effective"] = applied
     for complaint in seen.complaints:
         print(f"embscale extract: warning: {args.output}: {complaint}", file=sys.stderr)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from embscale import beir, named_tables, scores, tokens
+from embscale import beir, named_tables, scores, tables, tokens
 from embscale.artifacts import file_sha256, recorded
 from embscale.errors import EmbscaleError
 from embscale.named_tables import NO_KEYS, OF_TASK
@@ -381,11 +381,12 @@ def _file_jobs(
     rows, dims = table.shape
     digest = named_tables.text_sha256(f"{file_sha256(path)} bf16") if args.faithful else file_sha256(path)
     shared = named_tables.file_keys(suite=args.suite, model=args.model, step=step, path=path, table_sha256=digest)
+    held = tables.which(path)
     first: dict[int | None, list[dict[str, Any]]] = {}
     passes = [Job(path.name, lambda scorer, used: table, first, rows=rows, dims=dims)]
     jobs: list[Job | Reference] = []
     for variant in [Variant("full"), *(variant for variant in variants if variant.kind != "full")]:
-        keys = shared | named_tables.variant_keys(variant)
+        keys = shared | named_tables.variant_keys(variant, held)
         if variant.kind in ("full", "crop"):
             first.setdefault(variant.dims, []).append(keys)
         elif variant.kind == "pad_faithful" and cast("int", variant.dims) > dims:
