@@ -104,7 +104,7 @@ FIGURES = {
 
 def outputs(folder, stem):
     """The flags that say where a figure, its Markdown and its rows go."""
-    files = {"--svg": f"{stem}.svg", "--partial": f"{stem}.md", "--data": f"{stem}-rows.csv"}
+    files = {"--svg": f"{stem}.svg", "--partial": f"{stem}.md", "--data": f"{stem}-rows.csv.gz"}
     return [part for flag, name in files.items() for part in (flag, str(folder / name))]
 
 
@@ -116,6 +116,7 @@ def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
     for run in ("a", "b"):
         files = outputs(tmp_path, run)
         assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *metric, *files, "--image", "f.svg"]) == 0
+    assert (tmp_path / "a-rows.csv.gz").read_bytes() == (tmp_path / "b-rows.csv.gz").read_bytes()
     svg = (tmp_path / "a.svg").read_bytes()
     assert svg == (tmp_path / "b.svg").read_bytes() and svg.count(b"<path") > 20
     partial = (tmp_path / "a.md").read_text()
@@ -123,10 +124,10 @@ def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
     assert re.fullmatch(r'!\[\]\(f\.svg\)\{fig-alt="[^"]{80,}"\}', image) and words in image
     assert source.startswith('<details class="source">') and f"embscale draw {escape(name)}" in source
     digest = hashlib.sha256((tmp_path / "rows.csv").read_bytes()).hexdigest()
-    assert digest[:12] in source and "({{< meta data >}}/b-rows.csv)" in (tmp_path / "b.md").read_text()
+    assert digest[:12] in source and "({{< meta data >}}/b-rows.csv.gz)" in (tmp_path / "b.md").read_text()
     shown = rows()
     pd.testing.assert_frame_equal(
-        pd.read_csv(tmp_path / "a-rows.csv"), pd.read_csv(io.StringIO(shown.to_csv(index=False))), check_dtype=False
+        pd.read_csv(tmp_path / "a-rows.csv.gz"), pd.read_csv(io.StringIO(shown.to_csv(index=False))), check_dtype=False
     )
 
 

@@ -80,7 +80,7 @@ rule draw:
         svg="<results>/report/figures/{figure}.svg",
         note="<results>/report/figures/{figure}.svg.note.json",
         partial="<results>/report/figures/{figure}.md",
-        data="<site>/data/{figure}.csv",
+        data="<site>/data/{figure}.csv.gz",
     log:
         "<logs>/draw/{figure}.log",
     benchmark:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import importlib
 import os
 import pkgutil
@@ -62,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_where(parser)
     parser.add_argument("--svg", type=Path, required=True, help="the figure")
     parser.add_argument("--partial", type=Path, required=True, metavar="MD", help="Markdown that shows the figure")
-    parser.add_argument("--data", type=Path, required=True, metavar="CSV", help="the rows that the figure shows")
+    parser.add_argument("--data", type=Path, required=True, metavar="CSV[.gz]", help="the rows that the figure shows")
     parser.add_argument("--image", metavar="PATH", help="the figure's path as the page knows it")
 
 
@@ -75,7 +76,9 @@ def run(args: argparse.Namespace) -> None:
     outputs = [args.svg, args.partial, args.data]
     with recorded(command="draw", params=params, inputs=args.rows, outputs=outputs) as (svg, partial, data):
         rows = read_rows(args.rows, module.COLUMNS, where=args.where)
-        rows.to_csv(data, index=False)
+        text = rows.to_csv(index=False).encode()
+        # Without a time and a name, so that equal rows have equal bytes.
+        data.write_bytes(gzip.compress(text, mtime=0) if args.data.suffix == ".gz" else text)
         source = source_fold(
             rule="draw",
             command=f"draw {args.figure}",
