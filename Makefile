@@ -38,7 +38,7 @@ fetch: $(VENV)/runtime ## bring the recorded results, verified, so that nothing 
 	@$(BIN)/python workflow/lib/settle.py
 
 test: $(VENV)/test lint ## linters, type checker, tests
-	@$(BIN)/pytest --numprocesses auto --dist loadfile -m "not slow"
+	@$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m "not slow"
 
 faults: $(VENV)/test ## the long tests: breaks, damage and experiments, with real remotes on loopback
 	@$(BIN)/pytest -m slow
