@@ -108,6 +108,7 @@ rule chapter_texts:
 rule chapter_ladder:
     input:
         expand(rules.extract.output, model=LADDER, checkpoint=LADDER_CHECKPOINTS),
+        checkpoint_files(LEARNED, LADDER_CHECKPOINTS[-1]),
 
 
 rule chapter_scores:
@@ -131,6 +132,7 @@ rule chapter_words:
     input:
         expand(rules.static.output, static=STATIC),
         expand(rules.words.output, model=CHECKPOINTS),
+        expand(rules.warm_start.output, seed=config["warm_start"]["seeds"]),
 
 
 rule chapter_primer:
@@ -138,7 +140,8 @@ rule chapter_primer:
         expand(rules.primer_of_table.output, of_table=PRIMER_OF_TABLE),
         expand(rules.primer_alone.output, alone=PRIMER_ALONE),
         rules.sizes.output,
-        expand(rules.positions.output, model=LAYER_MODELS),
+        expand(rules.positions.output, model=POSITION_MODELS),
+        rules.position_scores.output,
 
 
 rule chapter_claims:

@@ -106,7 +106,7 @@ def test_rows_have_the_columns_that_their_figure_names(rows, name):
     ("name", "other", "words"),
     [
         ("position_tables", "position_schemes", "No model of this study has learned positions: **not run**."),
-        ("position_schemes", "position_tables", "No model of this study has rotary positions or biases: **not run**."),
+        ("position_schemes", "position_tables", "No model of this study has a scheme of positions that is known: **not run**."),
     ],
 )
 def test_a_scheme_that_no_model_has_is_said_in_the_figures_place(rows, name, other, words, tmp_path):

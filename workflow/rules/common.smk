@@ -6,6 +6,8 @@ HUB = Path("results") / "hub"  # what was fetched is pinned, so all studies shar
 
 LADDER = [f"ladder-w{width}" for width in config["ladder"]["widths"]]
 LADDER_CHECKPOINTS = [f"step{step}" for step in sorted(config["ladder"]["checkpoints"])]
+# A rung with learned positions, shown in the primer alone.
+LEARNED = f"learned-w{config['positions']['learned_width']}"
 
 # Published checkpoints, each with the reason where one is left out.
 try:
@@ -56,7 +58,7 @@ TEXTS = [
 
 
 wildcard_constraints:
-    model="|".join(map(re.escape, CHECKPOINTS)),
+    model="|".join(map(re.escape, [*CHECKPOINTS, LEARNED])),
     checkpoint=r"step\d+|main",
     step=r"\d+",
     task="|".join(map(re.escape, TASKS)),
@@ -126,6 +128,11 @@ def tied(model):
     return "yes" if FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.tied else "no"
 
 
+def trained_here(model):
+    """Whether the study trains the model itself."""
+    return model in LADDER or model == LEARNED
+
+
 def home(own):
     """Where the study's own things lie, or what was fetched."""
     return STUDY if own else HUB
@@ -150,7 +157,7 @@ def table_file(model, checkpoint):
     """The embedding table of a checkpoint, or a static one."""
     if model in STATIC:
         return STUDY / "static" / f"{model}.safetensors"
-    return home(model in LADDER) / "tables" / model / f"{checkpoint}.safetensors"
+    return home(trained_here(model)) / "tables" / model / f"{checkpoint}.safetensors"
 
 
 def checkpoint_folder(model, checkpoint):
@@ -158,7 +165,7 @@ def checkpoint_folder(model, checkpoint):
     fetched = FETCHED.get((model, checkpoint))
     if fetched is not None and fetched.local_path:
         return Path(fetched.local_path)
-    return home(model in LADDER) / "checkpoints" / model / checkpoint
+    return home(trained_here(model)) / "checkpoints" / model / checkpoint
 
 
 def checkpoint_files(model, checkpoint):
