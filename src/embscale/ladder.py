@@ -118,6 +118,13 @@ def build(
     )
 
 
+def input_table(model: Rung) -> torch.Tensor:
+    """The input table of a rung, ``[vocab_size, width]``."""
+    embedding = model.get_input_embeddings()
+    assert isinstance(embedding, torch.nn.Embedding)
+    return embedding.weight
+
+
 def start_from(model: Rung, table: np.ndarray) -> None:
     """Put a trained table in place of the initial one, in place.
 
@@ -132,7 +139,7 @@ def start_from(model: Rung, table: np.ndarray) -> None:
     Raises:
         EmbscaleError: the table has another shape, or all its rows are zeros.
     """
-    rows = model.get_input_embeddings().weight
+    rows = input_table(model)
     if table.shape != tuple(rows.shape):
         raise EmbscaleError(
             f"the initial table has {table.shape[0]} rows and {table.shape[1]} columns, but the model {rows.shape[0]} "

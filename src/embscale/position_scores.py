@@ -79,7 +79,7 @@ def rows(
     for seed in seeds:
         drawn = scale * np.random.default_rng(seed).standard_normal(vectors.shape)
         found.append((RANDOM, seed, scored(added, np.concatenate([table, drawn]).astype(np.float32))))
-        found.append((RANDOM_TABLE, seed, scored(plain, random_tables.independent(*table.shape, seed))))
+        found.append((RANDOM_TABLE, seed, scored(plain, random_tables.independent(len(table), table.shape[1], seed))))
     alone = found[0][2]
     columns = [("score", *one) for one in found]
     columns += [("change", kind, seed, values - alone) for kind, seed, values in found if kind in (LEARNED, RANDOM)]

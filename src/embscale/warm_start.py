@@ -65,7 +65,8 @@ def losses_and_tables(
     )
     if start.startswith("static"):
         ladder.start_from(model, table)
-    rows = model.get_input_embeddings().weight.requires_grad_(not start.endswith("frozen"))
+    rows = ladder.input_table(model)
+    rows.requires_grad_(not start.endswith("frozen"))
     losses: dict[int, float] = {}
     found: dict[int, np.ndarray] = {}
 
@@ -96,7 +97,12 @@ def rows(
 
     Args:
         starts: of `STARTS`.
-        table, training, unseen, shape, schedule, checkpoints: of `losses_and_tables`.
+        table: as `losses_and_tables` takes it, and so the five that follow.
+        training: stream of tokens to learn from.
+        unseen: held-out stream.
+        shape: blocks, head width and vocabulary.
+        schedule: steps, batches, learning rates and seed.
+        checkpoints: steps after which the loss is measured.
         metric: name of what `score` gives.
         score: of tables at the first and the last checkpoint.
         resamples: of the bootstrap over queries.

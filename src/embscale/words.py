@@ -62,7 +62,9 @@ class WordVectors:
 
     def find(self, entries: Sequence[Sequence[str]]) -> np.ndarray:
         """Places of the words of those entries whose words are all there and all different, ``[entries, words]``."""
-        width = len(entries[0]) if len(entries) else 0
+        if not len(entries):
+            return np.empty((0, 0), np.int64)
+        width = len(entries[0])
         known = [[self.places[word] for word in entry] for entry in entries if self.places.keys() >= set(entry)]
         found = [entry for entry in known if len(set(entry)) == width]
         return np.array(found, np.int64).reshape(-1, width)

@@ -241,6 +241,7 @@ rule render:
             rules.numbers.output.scores,
             rules.numbers.output.tables,
             rules.sizes.output.partial,
+            rules.words_table.output.partial,
             rules.claims.output.claims,
             rules.claims.output.tables,
             rules.layer_claims.output.tables,

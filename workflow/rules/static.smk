@@ -106,6 +106,28 @@ rule words:
         " --output {output.rows:q} 2> {log:q}"
 
 
+rule words_table:
+    """Set the probes of the ladder's widest model beside their coverage, chance and random tables."""
+    input:
+        code=command_sources("words-table"),
+        rows=f"<results>/words/{LADDER[-1]}.csv",
+    output:
+        partial="<results>/report/tables/words.md",
+        note="<results>/report/tables/words.md.note.json",
+    log:
+        "<logs>/words_table.log",
+    benchmark:
+        "<benchmarks>/words_table.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        model=LADDER[-1],
+    shell:
+        "python -m embscale words-table {input.rows:q}"
+        " --model {params.model}"
+        " --output {output.partial:q} 2> {log:q}"
+
+
 rule warm_start:
     """Train a rung that starts from a static table, or from random ones, with one seed."""
     input:

@@ -22,7 +22,9 @@ PATHS = ("corpus", "tokens", "tokenizer", "table", "output")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("table", type=Path, metavar="TABLE.safetensors", help="from embscale static; as wide as the rung")
+    parser.add_argument(
+        "table", type=Path, metavar="TABLE.safetensors", help="from embscale static; as wide as the rung"
+    )
     parser.add_argument("--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
     parser.add_argument("--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER")
@@ -58,9 +60,7 @@ def run(args: argparse.Namespace) -> None:
     params = {name: value for name, value in vars(args).items() if name not in PATHS}
     inputs = [*beir.files(args.corpus, "test"), args.tokens, tokens.tokenizer_file(args.tokenizer), args.table]
     with recorded(command="warm-start", params=params, inputs=inputs, outputs=[args.output]) as (output,):
-        training, unseen, _ = streams.read(
-            beir.corpus_file(args.corpus), args.tokens, args.tokenizer, seed=args.seed
-        )
+        training, unseen, _ = streams.read(beir.corpus_file(args.corpus), args.tokens, args.tokenizer, seed=args.seed)
         groups, _ = tokens.load(args.tokens)
         scorer = Scorer(
             beir.load(args.corpus),

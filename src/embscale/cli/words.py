@@ -80,9 +80,9 @@ def run(args: argparse.Namespace) -> None:
         if args.tokens:
             ids = tokens.load(args.tokens)[0]["documents"].ids
             counts = np.bincount(ids, minlength=tokenizer.get_vocab_size())
-        names, pairs = words.two_forms(vocabularies, counts)
+        twice, pairs = words.two_forms(vocabularies, counts)
         asks = [(form, vocabulary, asked) for form, vocabulary in vocabularies.items()]
-        asks.append((words.BOTH, names, [pairs]))
+        asks.append((words.BOTH, twice, [pairs]))
         rows = []
         for step, path in files:
             table = Stored.open(path)

@@ -109,7 +109,9 @@ def describe(rows: pd.DataFrame) -> str:
         loss, before, after = (
             seed_band(some[some["start"] == start]["value"].to_numpy()) for some in (final, first, _last(scores))
         )
-        text = f"{start}: loss {loss.mean:.3f}, score {before.mean * PERCENT:.2f} before, {after.mean * PERCENT:.2f} after"
+        text = (
+            f"{start}: loss {loss.mean:.3f}, score {before.mean * PERCENT:.2f} before, {after.mean * PERCENT:.2f} after"
+        )
         if after.seeds > 1:
             text += f" ({after.low * PERCENT:.2f} to {after.high * PERCENT:.2f})"
         if start in set(gaps["start"]):
