@@ -108,7 +108,11 @@ rule chapter_texts:
 rule chapter_ladder:
     input:
         expand(rules.extract.output, model=LADDER, checkpoint=LADDER_CHECKPOINTS),
+<<<<<<< HEAD
         [other_tables(model) for model in LADDER],
+=======
+        checkpoint_files(LEARNED, LADDER_CHECKPOINTS[-1]),
+>>>>>>> 0845d50e7ac2878c2b10c83e279546bee2ba1edc
 
 
 rule chapter_scores:
@@ -133,6 +137,7 @@ rule chapter_words:
     input:
         expand(rules.static.output, static=STATIC),
         expand(rules.words.output, model=CHECKPOINTS),
+        expand(rules.warm_start.output, seed=config["warm_start"]["seeds"]),
 
 
 rule chapter_primer:
@@ -140,7 +145,8 @@ rule chapter_primer:
         expand(rules.primer_of_table.output, of_table=PRIMER_OF_TABLE),
         expand(rules.primer_alone.output, alone=PRIMER_ALONE),
         rules.sizes.output,
-        expand(rules.positions.output, model=LAYER_MODELS),
+        expand(rules.positions.output, model=POSITION_MODELS),
+        rules.position_scores.output,
 
 
 rule chapter_claims:

@@ -27,8 +27,10 @@ READABLE = 0o644
 
 # Libraries whose version can change a number.  Those that a job has imported go into its note.
 LIBRARIES = {
+    "gensim": "gensim",
     "matplotlib": "matplotlib",
     "mteb": "mteb",
+    "numba": "numba",
     "numpy": "numpy",
     "pandas": "pandas",
     "pyarrow": "pyarrow",
@@ -38,6 +40,7 @@ LIBRARIES = {
     "tokenizers": "tokenizers",
     "torch": "torch",
     "transformers": "transformers",
+    "umap": "umap-learn",
 }
 
 

@@ -9,16 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
-from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM
 
 from embscale.errors import EmbscaleError
 
 ADAM_BETAS = (0.9, 0.95)
 GRADIENT_CLIP = 1.0
 FINAL_LEARNING_RATE = 0.1  # of the highest, at the last step
+HELDOUT_TOKENS = 16_384  # enough for a standard error of the loss near 0.02 nats
+
+Rung = GPTNeoXForCausalLM | GPT2LMHeadModel
+Positions = Literal["rotary", "learned"]
 
 
 @dataclass(frozen=True)
@@ -55,30 +60,72 @@ class Schedule:
         return self.learning_rate * (FINAL_LEARNING_RATE + (1 - FINAL_LEARNING_RATE) * cosine)
 
 
-def build(*, width: int, blocks: int, head_width: int, vocab_size: int, context: int, seed: int) -> GPTNeoXForCausalLM:
-    """An untrained rung: GPT-NeoX blocks, rotary positions, untied input and output tables.
+def build(
+    *, width: int, blocks: int, head_width: int, vocab_size: int, context: int, seed: int, positions: Positions
+) -> Rung:
+    """An untrained rung with untied input and output tables.
 
     Weights start with the standard deviation ``sqrt(2 / (5 width))`` of the smaller Pythia models
     ("small init"), which gives the rows of the table the same length at every width.
+
+    Args:
+        width: columns of the table.
+        blocks: how many.
+        head_width: columns of an attention head.
+        vocab_size: rows of the table.
+        context: tokens of a sequence.
+        seed: of the weights.
+        positions: rotary makes GPT-NeoX blocks, as the ladder has them.  The library has none with learned positions,
+            so learned makes GPT-2 blocks, which differ in more: attention and feed-forward follow each other instead
+            of standing side by side, and what they end with starts smaller by ``sqrt(2 blocks)``.
     """
     torch.manual_seed(seed)
-    config = GPTNeoXConfig(
-        vocab_size=vocab_size,
-        hidden_size=width,
-        num_hidden_layers=blocks,
-        num_attention_heads=max(1, width // head_width),
-        intermediate_size=4 * width,
-        max_position_embeddings=context,
-        initializer_range=math.sqrt(2 / (5 * width)),
-        tie_word_embeddings=False,
-        bos_token_id=0,
-        eos_token_id=0,
-        use_cache=False,
+    heads, spread = max(1, width // head_width), math.sqrt(2 / (5 * width))
+    if positions == "learned":
+        return GPT2LMHeadModel(
+            GPT2Config(
+                vocab_size=vocab_size,
+                n_embd=width,
+                n_layer=blocks,
+                n_head=heads,
+                n_inner=4 * width,
+                n_positions=context,
+                activation_function="gelu",  # and no dropout: as GPT-NeoX has it
+                resid_pdrop=0.0,
+                embd_pdrop=0.0,
+                attn_pdrop=0.0,
+                initializer_range=spread,
+                tie_word_embeddings=False,
+                bos_token_id=0,
+                eos_token_id=0,
+                use_cache=False,
+            )
+        )
+    return GPTNeoXForCausalLM(
+        GPTNeoXConfig(
+            vocab_size=vocab_size,
+            hidden_size=width,
+            num_hidden_layers=blocks,
+            num_attention_heads=heads,
+            intermediate_size=4 * width,
+            max_position_embeddings=context,
+            initializer_range=spread,
+            tie_word_embeddings=False,
+            bos_token_id=0,
+            eos_token_id=0,
+            use_cache=False,
+        )
     )
-    return GPTNeoXForCausalLM(config)
 
 
-def start_from(model: GPTNeoXForCausalLM, table: np.ndarray) -> None:
+def input_table(model: Rung) -> torch.Tensor:
+    """The input table of a rung, ``[vocab_size, width]``."""
+    embedding = model.get_input_embeddings()
+    assert isinstance(embedding, torch.nn.Embedding)
+    return embedding.weight
+
+
+def start_from(model: Rung, table: np.ndarray) -> None:
     """Put a trained table in place of the initial one, in place.
 
     It is multiplied by one number that gives its rows the root mean square length of those that they replace; its
@@ -92,7 +139,7 @@ def start_from(model: GPTNeoXForCausalLM, table: np.ndarray) -> None:
     Raises:
         EmbscaleError: the table has another shape, or all its rows are zeros.
     """
-    rows = model.gpt_neox.embed_in.weight
+    rows = input_table(model)
     if table.shape != tuple(rows.shape):
         raise EmbscaleError(
             f"the initial table has {table.shape[0]} rows and {table.shape[1]} columns, but the model {rows.shape[0]} "
@@ -118,7 +165,7 @@ def batches(tokens: np.ndarray, schedule: Schedule) -> Iterator[torch.Tensor]:
 
 
 def train(
-    model: GPTNeoXForCausalLM,
+    model: Rung,
     tokens: np.ndarray,
     schedule: Schedule,
     *,
@@ -148,7 +195,7 @@ def train(
 
 
 @torch.inference_mode()
-def heldout_loss(model: GPTNeoXForCausalLM, tokens: np.ndarray, *, context: int, batch: int) -> float:
+def heldout_loss(model: Rung, tokens: np.ndarray, *, context: int, batch: int) -> float:
     """Mean loss in nats per token over consecutive sequences of texts that training never saw."""
     usable = len(tokens) // (context * batch) * context * batch
     if usable == 0:

@@ -28,6 +28,10 @@ FORMS = ("plain", "space")
 # The set of words that comes with this package.
 OWN = "own"
 OWN_FILE = Path(resources.__file__).with_name("words.yaml")
+# The set that asks for a word's other form, by how often the rarer one occurs.
+BOTH = "both"
+TWO_FORMS = "two forms"
+BANDS = ("rare", "middle", "frequent")
 
 # Neighbours that are looked at, of all words.
 NEAREST = 10
@@ -58,6 +62,8 @@ class WordVectors:
 
     def find(self, entries: Sequence[Sequence[str]]) -> np.ndarray:
         """Places of the words of those entries whose words are all there and all different, ``[entries, words]``."""
+        if not len(entries):
+            return np.empty((0, 0), np.int64)
         width = len(entries[0])
         known = [[self.places[word] for word in entry] for entry in entries if self.places.keys() >= set(entry)]
         found = [entry for entry in known if len(set(entry)) == width]
@@ -161,6 +167,36 @@ def vocabulary(tokenizer: Tokenizer, form: str, *, asked: Iterable[str]) -> dict
     tokens = range(tokenizer.get_vocab_size())
     words = (text for text in (tokenizer.decode([token]).strip() for token in tokens) if text.isalpha())
     return single_tokens([*words, *sorted(asked)], tokenizer, form)
+
+
+def two_forms(
+    vocabularies: Mapping[str, Mapping[str, int]], counts: np.ndarray | None
+) -> tuple[dict[str, int], WordSet]:
+    """Words that have a token of their own in either form, as pairs: related words that need no list of them.
+
+    Nothing but the texts says that the two belong together, so that rare tokens, which a method has seen seldom, can
+    be asked about as well as frequent ones (Mikolov et al. 2013a say that skip-gram serves rare words better).
+
+    Args:
+        vocabularies: of `vocabulary`, by form.
+        counts: how often each token occurs in the texts, ``[tokens]``; None if that is not known.
+
+    Returns:
+        All words of both forms, the form in front, with their token; and the pairs, ``all`` of them and, with counts,
+        the three parts of equal size in the order of the rarer form's count (`BANDS`).
+    """
+    names = {f"{form} {word}": token for form, words in vocabularies.items() for word, token in words.items()}
+    plain, space = (vocabularies[form] for form in FORMS)
+    shared = [word for word in plain if word in space and plain[word] != space[word]]
+    sections = {"all": shared}
+    if counts is not None and shared:
+        rarer = counts[np.array([(plain[word], space[word]) for word in shared])].min(axis=1)
+        parts = np.array_split(np.argsort(rarer, kind="stable"), len(BANDS))
+        sections |= {band: [shared[i] for i in part] for band, part in zip(BANDS, parts, strict=True)}
+    pairs = {
+        section: [(f"{FORMS[0]} {word}", f"{FORMS[1]} {word}") for word in some] for section, some in sections.items()
+    }
+    return names, WordSet(TWO_FORMS, {}, [], pairs, [])
 
 
 def word_vectors(blocks: Iterable[np.ndarray], words: Mapping[str, int]) -> WordVectors:
@@ -322,9 +358,7 @@ def analogies(vectors: WordVectors, sections: Mapping[str, Sequence[Sequence[str
     if len(sections) > 1:
         everything["all"] = [question for questions in sections.values() for question in questions]
     for section, questions in everything.items():
-        if not questions:
-            continue
-        found = vectors.find(questions)
+        found = vectors.find(questions).reshape(-1, 4)
         ranks = np.concatenate([np.empty(0), *(_ranks(unit, some) for some in _some(found))])
         scores = {
             "accuracy": (ranks == 1).astype(float),
@@ -400,7 +434,7 @@ def relations(vectors: WordVectors, kinds: Mapping[str, Sequence[Sequence[str]]]
     unit = vectors.unit()
     others = max(len(unit) - 2, 1)
     for kind, pairs in kinds.items():
-        found = vectors.find(pairs)
+        found = vectors.find(pairs).reshape(-1, 2)
         ranks = np.concatenate(
             [np.empty((0, 2)), *(np.stack([_near(unit, *p.T), _near(unit, *p.T[::-1])], 1) for p in _some(found))]
         )
@@ -470,13 +504,15 @@ def rows(
             reason = "" if n >= outcome.fewest else _reason(n, total, outcome.fewest, form)
             values = (
                 outcome.probe, words.name, outcome.section, form, outcome.metric, outcome.value, low, high, n,
-                n / total, total, band.mean, band.lowest, band.highest, outcome.chance, reason,
+                n / total if total else math.nan, total, band.mean, band.lowest, band.highest, outcome.chance, reason,
             )  # fmt: skip
             made.append(dict(zip(COLUMNS, values, strict=True)))
     return made
 
 
 def _reason(n: int, total: int, fewest: int, form: str) -> str:
-    where = "behind a space" if form == "space" else "at the start of a text"
+    if not total:
+        return "the section is empty"
+    where = {"plain": "at the start of a text", "space": "behind a space", BOTH: "in both forms"}[form]
     needed = "" if fewest == 1 else f", {fewest} are needed"
     return f"{n} of {total} entries have words that are one token each {where} with a row of their own{needed}"

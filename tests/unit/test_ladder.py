@@ -10,7 +10,7 @@ import torch
 from embscale import ladder
 from embscale.errors import EmbscaleError
 
-SIZES = {"width": 16, "blocks": 1, "head_width": 8, "vocab_size": 20, "context": 8, "seed": 0}
+SIZES = {"width": 16, "blocks": 1, "head_width": 8, "vocab_size": 20, "context": 8, "seed": 0, "positions": "rotary"}
 SCHEDULE = ladder.Schedule(steps=30, batch=4, context=8, learning_rate=0.02, warmup=5, seed=0)
 
 
@@ -110,3 +110,16 @@ def test_a_frozen_table_stays_while_the_rest_learns(tokens):
     ladder.train(model, tokens, SCHEDULE, reached=lambda step, loss: None)
     same = {name for name, weight in model.state_dict().items() if torch.equal(weight, before[name])}
     assert same == {"gpt_neox.embed_in.weight"} | {name for name in before if "rotary" in name}
+
+
+def test_learned_positions_change_blocks_but_neither_depth_nor_sizes():
+    rotary, learned = (ladder.build(**SIZES | {"positions": positions}) for positions in ("rotary", "learned"))
+    size = {name: sum(p.numel() for p in model.parameters()) for name, model in (("r", rotary), ("l", learned))}
+    assert size["l"] - size["r"] == 8 * 16  # a vector for each place
+    assert learned.get_input_embeddings().weight.shape == rotary.get_input_embeddings().weight.shape
+    assert not any(module.p for module in learned.modules() if isinstance(module, torch.nn.Dropout))
+    order = torch.tensor([[1, 2, 3, 4], [3, 2, 1, 4]])
+    for model in (rotary, learned):
+        with torch.inference_mode():
+            first, second = model.eval()(input_ids=order).logits[:, -1]
+        assert not torch.allclose(first, second)

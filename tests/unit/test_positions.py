@@ -16,6 +16,7 @@ from embscale.cli import execute
 from embscale.errors import EmbscaleError
 from embscale.extraction import Weights
 from embscale.families import FAMILIES, anatomy, family
+from embscale.position_scores import first_tokens
 from embscale.primer.sinusoidal import sinusoidal
 from embscale.ranges import LocalFolder
 
@@ -359,3 +360,27 @@ def test_scores_with_positions_are_those_of_vectors_by_hand(checkpoint, tokenize
     expected = [1 / (ranks[query].tolist().index(document) + 1) for query, document in ((0, 0), (1, 3))]
     assert [found["q0"], found["q1"]] == pytest.approx(expected, abs=1e-4)
     assert tables.load(table).shape == (300 + 64, 16)
+
+    # The command that tells what positions change has the same score, and that of the table alone.
+    numbers = ["--metric", "map_at_10", "--seeds", "1", "2", "--resamples", "50", "--bootstrap-seed", "1"]
+    arguments = [str(checkpoint("gpt2")), "--beir", str(folder), "--tokens", str(made), *numbers, "--threads", "1"]
+    for name in "ab":
+        end = ["--suite", "s", "--model", "m", "-o", str(tmp_path / name)]
+        assert execute("position-scores", [*arguments, *end]) == 0
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    told = pd.read_csv(tmp_path / "a").set_index(["quantity", "kind"])
+    assert told.loc[("score", "learned positions"), "value"].item() == pytest.approx(found.mean(), abs=1e-9)
+    alone = ["--tokens", str(made), "--beir", str(folder), "--metric", "map_at_10", "-o", str(tmp_path / "alone.csv")]
+    tables.save(tmp_path / "wte.safetensors", wte.astype(np.float32), {})
+    assert execute("score", [str(tmp_path / "wte.safetensors"), *alone]) == 0
+    alone = pd.read_csv(tmp_path / "alone.csv")["value"].item()
+    assert told.loc[("score", "table alone"), "value"].item() == pytest.approx(alone, abs=1e-9)
+    change = told.loc[("change", "learned positions"), "value"].item()
+    assert change == pytest.approx(found.mean() - alone, abs=1e-9)
+    assert told.loc[("score", "random positions"), "seed"].tolist() == [1, 2]
+
+
+def test_texts_are_cut_after_so_many_tokens():
+    texts = bag([1, 2, 3], [], [4], [5, 6])
+    cut = first_tokens(texts, 2)
+    assert [cut[i].tolist() for i in range(4)] == [[1, 2], [], [4], [5, 6]]

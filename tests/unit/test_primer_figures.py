@@ -21,6 +21,15 @@ REGISTRY = suites.SCHEMA.parents[1] / "suites.yaml"
 KEYS = {"suite": "s", "step": 1}
 
 
+def position_score_rows():
+    kinds = [("table alone", None, "score", 0.04), ("learned positions", None, "score", 0.02)]
+    kinds += [(kind, seed, "score", 0.03) for seed in (1, 2) for kind in ("random positions", "random table")]
+    kinds += [("learned positions", None, "change", -0.02), ("random positions", 1, "change", -0.01)]
+    made = pd.DataFrame(kinds, columns=["kind", "seed", "quantity", "value"])
+    return made.assign(ci_low=made["value"] - 0.01, ci_high=made["value"] + 0.01, metric="ndcg_at_10", n=9,
+                       model="own", **KEYS)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def rows(tokenizer_folder):
     """Rows of every figure by its name, from a random table with the tests' tokenizer."""
@@ -40,6 +49,7 @@ def rows(tokenizer_folder):
         "position_rotary": rotary.rotary_rows(width=8, base=10_000, first_places=[1, 9], distances=12, pair=1, seed=1),
         "position_biases": biases.bias_rows(heads=4, places=40, buckets=32, max_distance=128),
         "position_tables": positions.table_rows(learned, seeds=[1, 2]).assign(model="own", **KEYS),
+        "position_scores": position_score_rows(),
         "position_schemes": pd.concat(
             [
                 positions.position_rows(neox, lambda endings: None, places=9, seeds=[]).assign(model="neox", **KEYS),
@@ -72,6 +82,7 @@ WORDS = {
     "position_rotary": "differ by 0.00 at most",
     "position_biases": "each of 4 heads, with slopes from 0.25 to 0.00391",
     "position_tables": "own: cosine of neighbours",
+    "position_scores": "change, learned positions: -2.00 (-3.00 to -1.00)",
     "position_schemes": "rotary positions of neox, twin, from 1.00 to 0.",
 }
 
@@ -106,12 +117,21 @@ def test_rows_have_the_columns_that_their_figure_names(rows, name):
     ("name", "other", "words"),
     [
         ("position_tables", "position_schemes", "No model of this study has learned positions: **not run**."),
-        ("position_schemes", "position_tables", "No model of this study has rotary positions or biases: **not run**."),
     ],
 )
 def test_a_scheme_that_no_model_has_is_said_in_the_figures_place(rows, name, other, words, tmp_path):
     _, partial = draw(name, rows[other], tmp_path)
     assert partial.startswith(f"{words}\n\n<details")
+
+
+def test_learned_positions_are_a_scheme_and_random_ones_are_none(rows, tmp_path):
+    _, partial = draw("position_schemes", rows["position_tables"], tmp_path / "a")
+    assert "learned positions of own, from 1.00" in partial
+    random = rows["position_tables"].query("kind == 'random'")
+    _, partial = draw("position_schemes", random, tmp_path / "b")
+    assert partial.startswith(
+        "No model of this study has a scheme of positions that is known: **not run**.\n\n<details"
+    )
 
 
 def test_numbers_by_hand(values):

@@ -59,7 +59,7 @@ def warm_rows():
         for seed in (1, 2, 3)
         for metric, step, value in (
             ("heldout_loss", 0, 8.0), ("heldout_loss", 50, 6.5 - gain), ("heldout_loss", 100, 6.0 - gain),
-            ("ndcg_at_10", 100, 0.02 + gain / 10),
+            ("ndcg_at_10", 0, 0.01), ("ndcg_at_10", 100, 0.02 + gain / 10),
         )
     ]  # fmt: skip
     return pd.DataFrame(rows)

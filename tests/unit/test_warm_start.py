@@ -1,68 +1,102 @@
-"""Warm starts: what the rows hold, and that only runs are compared that differ in the start alone."""
-
-import csv
+"""Warm starts: what each start is, that runs of a seed differ in it alone, and what the rows hold."""
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from small_corpus import save_corpus
 
-from embscale.artifacts import recorded
+from embscale import ladder, streams, tables
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
-from embscale.warm_start import rows, start_of
+from embscale.warm_start import COLUMNS, HELDOUT_LOSS, STARTS, losses_and_tables, rows
 
-SIZES = {"width": 8, "blocks": 1, "head_width": 4, "context": 8, "batch": 2, "steps": 4, "checkpoints": [0, 4]}
-SIZES |= {"learning_rate": 0.01, "warmup": 1, "vocab_size": 20, "threads": 1}
-
-
-def params(seed, table=False, frozen=False, **changes):
-    return SIZES | {"seed": seed, "initial_table": table, "freeze_table": frozen} | changes
+SHAPE = {"vocab_size": 14, "blocks": 1, "head_width": 4}
+SCHEDULE = ladder.Schedule(steps=6, batch=2, context=8, learning_rate=0.01, warmup=2, seed=3)
+TABLE = np.random.default_rng(0).normal(size=(14, 8)).astype(np.float32)
 
 
-def losses(end):
-    return pd.DataFrame({"step": [0, 2, 4], "loss": [np.nan, 3.0, 2.0], "heldout_loss": [4.0, np.nan, end]})
+@pytest.fixture
+def study(tmp_path):
+    """A corpus that is a retrieval task as well, and a table."""
+    save_corpus(tmp_path)
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "word1"}\n{"_id": "q2", "text": "word2"}\n', "utf-8")
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\t1\t1\nq2\t2\t1\n", "utf-8")
+    flags = ["--tokenizer", str(tmp_path), "--max-length", "100", "--special-tokens", "exclude"]
+    assert execute("tokenize", [str(tmp_path), *flags, "--output", str(tmp_path / "tokens.safetensors")]) == 0
+    tables.save(tmp_path / "t.safetensors", TABLE, {})
+    return tmp_path
 
 
-def scored(**values):
-    rows = [{"model": m, "variant": v, "step": 4, "metric": "ndcg_at_10", "value": value, "ci_low": value - 0.01,
-             "ci_high": value + 0.01, "n": 9} for m, value in values.items() for v in ("full", "unit")]  # fmt: skip
-    return pd.DataFrame(rows)
+def settings(study):
+    torch.set_num_threads(1)
+    training, unseen, _ = streams.read(study / "corpus.jsonl", study / "tokens.safetensors", study, seed=3)
+    return {"table": TABLE, "training": training, "unseen": unseen, "shape": SHAPE, "schedule": SCHEDULE}
 
 
-def test_starts_have_names():
-    assert start_of(params(1)) == "random" and start_of(params(1, table=True, frozen=True)) == "static, frozen"
+def untrained():
+    model = ladder.build(**SHAPE, width=8, context=8, seed=3, positions="rotary")
+    return model.get_input_embeddings().weight.detach().numpy()
 
 
-def test_rows_hold_losses_and_scores_of_each_run():
-    runs = {"a": params(1), "b": params(1, table=True)}
-    made = rows(runs, {"a": losses(2.5), "b": losses(2.0)}, scored(a=0.1, b=0.2, other=0.9))
-    loss = made[made["metric"] == "heldout_loss"].set_index(["start", "step"])["value"]
-    assert loss.to_dict() == {("random", 0): 4, ("random", 4): 2.5, ("static", 0): 4, ("static", 4): 2.0}
-    score = made[made["metric"] == "ndcg_at_10"].set_index("start")
-    assert score["value"].to_dict() == {"random": 0.1, "static": 0.2} and score.loc["random", "n"] == 9
+def test_each_start_is_what_it_is_called(study):
+    ends = {start: losses_and_tables(start, checkpoints=[0, 6], **settings(study))[1] for start in STARTS}
+    random, table = untrained(), TABLE * (np.linalg.norm(untrained()) / np.linalg.norm(TABLE))
+    for start, found in ends.items():
+        assert found[0] == pytest.approx(table if start.startswith("static") else random, rel=1e-5)
+        assert np.array_equal(found[0], found[6]) == start.endswith("frozen")
 
 
-def test_only_like_is_compared_with_like():
-    two = {"a": losses(2), "b": losses(2)}
-    with pytest.raises(EmbscaleError, match="b: differs from the other runs in width, steps"):
-        rows({"a": params(1), "b": params(2, width=16, steps=5)}, two, scored(a=0.1, b=0.1))
-    with pytest.raises(EmbscaleError, match=r"b and a: the same start \(random\) and seed \(1\)"):
-        rows({"a": params(1), "b": params(1)}, two, scored(a=0.1, b=0.1))
-    with pytest.raises(EmbscaleError, match="b: no score of its table"):
-        rows({"a": params(1), "b": params(2)}, two, scored(a=0.1))
+def test_a_random_start_is_the_rung_of_the_ladder(study):
+    given = settings(study)
+    losses, found = losses_and_tables("random", checkpoints=[6], **given)
+    model = ladder.build(**SHAPE, width=8, context=8, seed=3, positions="rotary")
+    ladder.train(model, given["training"], SCHEDULE, reached=lambda step, loss: None)
+    assert torch.equal(model.get_input_embeddings().weight, torch.from_numpy(found[6]))
+    assert losses[6] == ladder.heldout_loss(model, given["unseen"], context=8, batch=2)
 
 
-def test_the_command_reads_what_each_run_was_from_its_note(tmp_path, capsys):
-    for model, frozen in (("a", False), ("b", True)):
-        path = tmp_path / model / "losses.csv"
-        with recorded(command="train", params=params(1, frozen=frozen), inputs=[], outputs=[path]) as (output,):
-            losses(2.0).to_csv(output, index=False, quoting=csv.QUOTE_MINIMAL)
-    scored(a=0.1, b=0.2).to_csv(tmp_path / "scores.csv", index=False)
-    given = [str(tmp_path / model / "losses.csv") for model in "ab"]
-    given += ["--scores", str(tmp_path / "scores.csv"), "-o", str(tmp_path / "rows.csv")]
-    assert execute("warm-start", given) == 0
-    made = pd.read_csv(tmp_path / "rows.csv")
-    assert dict(zip(made["model"], made["start"], strict=True)) == {"a": "random", "b": "random, frozen"}
-    (tmp_path / "b" / "losses.csv").write_text("step,heldout_loss\n", "utf-8")
-    assert execute("warm-start", given) == 1
-    assert "was changed or damaged" in capsys.readouterr().err
+def test_rows_hold_losses_and_scores_at_both_ends(study):
+    given = settings(study)
+    scores = np.array([[0.0, 0.5, 1.0, 0.5], [0.2, 0.2, 0.2, 0.2], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.4]])
+    waiting = list(scores)
+    made = rows(["random", "static"], checkpoints=[0, 3, 6], metric="m", score=lambda table: waiting.pop(0),
+                resamples=500, bootstrap_seed=1, **given)  # fmt: skip
+    assert list(made.columns) == list(COLUMNS) and set(made["seed"]) == {3} and set(made["width"]) == {8}
+    loss = made[made["metric"] == HELDOUT_LOSS]
+    assert loss["step"].tolist() == [0, 3, 6] * 2 and loss["ci_low"].isna().all()
+    assert loss["value"].tolist()[:3] == list(losses_and_tables("random", checkpoints=[0, 3, 6], **given)[0].values())
+    score = made[made["metric"] == "m"]
+    assert score["start"].tolist() == ["random"] * 2 + ["static"] * 2 and score["step"].tolist() == [0, 6] * 2
+    assert score["value"].tolist() == pytest.approx(scores.mean(axis=1)) and set(score["n"]) == {4}
+    low, high = score["ci_low"].to_numpy(), score["ci_high"].to_numpy()
+    assert low[1] == high[1] == pytest.approx(0.2) and low[0] < 0.5 < high[0]
+
+
+def test_what_does_not_fit_is_told(study):
+    with pytest.raises(EmbscaleError, match="checkpoint 7: training ends after 6 steps"):
+        losses_and_tables("random", checkpoints=[0, 7], **settings(study))
+    with pytest.raises(EmbscaleError, match="12 rows and 8 columns, but the model 14 and 8"):
+        losses_and_tables("static", checkpoints=[0], **settings(study) | {"table": TABLE[:12]})
+
+
+def test_the_command_writes_the_same_rows_twice_and_scores_as_score_does(study, capsys):
+    numbers = {**SHAPE, "context": 8, "batch": 2, "steps": 4, "learning_rate": 0.01, "warmup": 1, "seed": 3,
+               "threads": 1, "metric": "ndcg_at_10", "resamples": 50, "bootstrap_seed": 1}  # fmt: skip
+    flags = [str(text) for name, value in numbers.items() for text in (f"--{name.replace('_', '-')}", value)]
+    files = ["--corpus", study, "--tokens", study / "tokens.safetensors", "--tokenizer", study]
+    given = [str(study / "t.safetensors"), *map(str, files), *flags, "--checkpoints", "0", "4"]
+    for name in "ab":
+        assert execute("warm-start", [*given, "--start", "static", "--start", "random", "-o", str(study / name)]) == 0
+    assert (study / "a").read_bytes() == (study / "b").read_bytes()
+    score = [
+        "score",
+        [str(study / "t.safetensors"), "--tokens", str(study / "tokens.safetensors"), "--beir", str(study)],
+    ]
+    assert execute(score[0], [*score[1], "-o", str(study / "scores.csv"), "--resamples", "50"]) == 0
+    made = pd.read_csv(study / "a").set_index(["start", "step", "metric"]).loc["static", 0, "ndcg_at_10"]
+    expected = pd.read_csv(study / "scores.csv").iloc[0]
+    assert made[["value", "ci_low", "ci_high", "n"]].tolist() == pytest.approx(
+        expected[["value", "ci_low", "ci_high", "n"]].tolist(), abs=1e-6
+    )

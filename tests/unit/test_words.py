@@ -12,8 +12,10 @@ from embscale import random_tables, tables, tokens, words
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
 from embscale.words import WordSet, WordVectors
+from embscale.words_table import words_table
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
+TEXTS = tokens.TokenisedTexts(np.arange(40, dtype=np.int32) % 7, np.array([0, 20, 40]))
 NAMES = [f"{letter}{other}" for letter in "abcdefghij" for other in "klmnopqrst"]
 SETTINGS = {"form": "space", "random_seeds": [1, 2, 3], "resamples": 200, "seed": 1}
 
@@ -324,6 +326,44 @@ def test_broken_files_are_told(read, text, message, tmp_path):
         read(tmp_path / "other.txt")
 
 
+def test_two_forms_are_pairs_in_order_of_the_rarer_count():
+    vocabularies = {
+        "plain": {"a": 0, "b": 1, "c": 2, "only": 3, "same": 9},
+        "space": {"a": 4, "b": 5, "c": 6, "same": 9},
+    }
+    counts = np.array([5, 100, 7, 1, 6, 2, 50, 0, 0, 0])
+    names, pairs = words.two_forms(vocabularies, counts)
+    assert names["plain a"] == 0 and names["space c"] == 6 and len(names) == 9
+    assert pairs.relations["all"] == [("plain a", "space a"), ("plain b", "space b"), ("plain c", "space c")]
+    assert [pairs.relations[band][0][0] for band in words.BANDS] == ["plain b", "plain a", "plain c"]
+    assert list(words.two_forms(vocabularies, None)[1].relations) == ["all"]
+    assert words.two_forms({"plain": {}, "space": {"a": 1}}, counts)[1].relations == {"all": []}
+
+
+def test_an_empty_section_has_a_reason_and_no_value():
+    empty = words.WordSet("s", {"full": [tuple(NAMES[:4])], "none": []}, [], {"none": []}, [])
+    made = pd.DataFrame(words.rows(at_random(9), [empty], form="space", random_seeds=[1], resamples=20, seed=1))
+    none = made[made["section"] == "none"]
+    assert set(none["probe"]) == {"analogy", "relation"} and (none["total"] == 0).all()
+    assert none[["value", "ci_low", "coverage"]].isna().all(axis=None) and set(none["reason"]) == {
+        "the section is empty"
+    }
+
+
+def test_the_table_for_readers_has_coverage_chance_and_random_tables():
+    asked = words.WordSet("s", {"known": [tuple(NAMES[:4]), tuple(NAMES[2:6])], "none": []}, [], {}, [])
+    vectors = at_random(9)
+    made = pd.DataFrame(words.rows(vectors, [asked], form="space", random_seeds=[1, 2], resamples=20, seed=1))
+    lines = words_table(made.assign(model="m", variant="full"), "m").splitlines()
+    row = made[(made["section"] == "known") & (made["metric"] == "percentile")].iloc[0]
+    expected = f"| s | analogy: known | others farther | yes | {row['n']} of 2 | {row['value']:.3f} ["
+    (line,) = [line for line in lines if line.startswith(expected)]
+    assert line.endswith(f"| {row['random_low']:.3f} to {row['random_high']:.3f} | 0.500 |")
+    assert "| s | analogy: none | others farther | yes | 0 of 0 | none: the section is empty |  |  |" in lines
+    with pytest.raises(EmbscaleError, match="no rows of the model 'x'; there are m"):
+        words_table(made.assign(model="m", variant="full"), "x")
+
+
 # The command
 
 FLAGS = ("--random-seeds", "1", "2", "--resamples", "100", "--seed", "1")
@@ -339,9 +379,15 @@ def test_the_command_writes_the_same_rows_for_every_table_variant_and_form(tmp_p
         assert execute("words", given) == 0
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
     made = pd.read_csv(tmp_path / "a.csv")
-    assert set(made["variant"]) == {"full", "centred"} and set(made["form"]) == set(words.FORMS)
-    assert set(made["step"]) == {5} and set(made["dim"]) == {8} and set(made["set"]) == {"own", "asked"}
+    assert set(made["variant"]) == {"full", "centred"} and set(made["form"]) == {*words.FORMS, words.BOTH}
+    assert set(made["step"]) == {5} and set(made["dim"]) == {8} and set(made["set"]) == {"own", "asked", "two forms"}
     assert ((made["n"] > 0) == made["reason"].isna())[made["metric"] == "accuracy"].all()
+    tokens.save(tmp_path / "texts.safetensors", {"documents": TEXTS}, {})
+    given[given.index("-o") + 1] = str(tmp_path / "bands.csv")
+    assert execute("words", [*given, "--tokens", str(tmp_path / "texts.safetensors")]) == 0
+    bands = pd.read_csv(tmp_path / "bands.csv").query("set == 'two forms' and metric == 'percentile'")
+    bands = bands[bands["variant"] == "full"].set_index("section")
+    assert bands["total"]["all"] == bands["total"][list(words.BANDS)].sum()
 
 
 def test_a_table_of_another_tokenizer_is_told(tmp_path, tokenizer_folder, capsys):
@@ -372,3 +418,5 @@ def test_a_small_published_model_knows_pronouns(tmp_path):
     family = made.loc[("questions-words", "family", "accuracy", "space")]
     assert (family["value"], family["n"], family["total"]) == (1, 2, 506)  # he is to she as his is to her
     assert made.loc[("wordsim353", "all", "spearman", "space"), "total"] == 353
+    # Its tokenizer marks the starts of words, so that no word has a second form.
+    assert made.loc[("two forms", "all", "percentile", "both"), "reason"] == "the section is empty"

@@ -6,6 +6,8 @@ HUB = Path("results") / "hub"  # what was fetched is pinned, so all studies shar
 
 LADDER = [f"ladder-w{width}" for width in config["ladder"]["widths"]]
 LADDER_CHECKPOINTS = [f"step{step}" for step in sorted(config["ladder"]["checkpoints"])]
+# A rung with learned positions, shown in the primer alone.
+LEARNED = f"learned-w{config['positions']['learned_width']}"
 
 # Published checkpoints, each with the reason where one is left out.
 try:
@@ -63,7 +65,7 @@ TEXTS = [
 
 
 wildcard_constraints:
-    model="|".join(map(re.escape, CHECKPOINTS)),
+    model="|".join(map(re.escape, [*CHECKPOINTS, LEARNED])),
     checkpoint=r"step\d+|main",
     step=r"\d+",
     task="|".join(map(re.escape, TASKS)),
@@ -143,9 +145,15 @@ def tied(model):
     return "yes" if FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.tied else "no"
 
 
+<<<<<<< HEAD
 def variants(model):
     """Variants of a model's last table that are scored beside it."""
     return config["static" if model in STATIC else "scores"]["variants"]
+=======
+def trained_here(model):
+    """Whether the study trains the model itself."""
+    return model in LADDER or model == LEARNED
+>>>>>>> 0845d50e7ac2878c2b10c83e279546bee2ba1edc
 
 
 def home(own):
@@ -172,7 +180,7 @@ def table_file(model, checkpoint):
     """The embedding table of a checkpoint, or a static one."""
     if model in STATIC:
         return STUDY / "static" / f"{model}.safetensors"
-    return home(model in LADDER) / "tables" / model / f"{checkpoint}.safetensors"
+    return home(trained_here(model)) / "tables" / model / f"{checkpoint}.safetensors"
 
 
 # Flags of embscale extract for a checkpoint's other tables.
@@ -194,7 +202,7 @@ def checkpoint_folder(model, checkpoint):
     fetched = FETCHED.get((model, checkpoint))
     if fetched is not None and fetched.local_path:
         return Path(fetched.local_path)
-    return home(model in LADDER) / "checkpoints" / model / checkpoint
+    return home(trained_here(model)) / "checkpoints" / model / checkpoint
 
 
 def checkpoint_files(model, checkpoint):

@@ -4,6 +4,25 @@ Each rung of the ladder is trained on the spot and saved as ordinary checkpoints
 embedding table is taken.
 """
 
+# What training depends on beside width, positions and checkpoints.
+TRAINING = dict(
+    vocab_size=config["tokenizer"]["vocab_size"],
+    blocks=config["ladder"]["blocks"],
+    head_width=config["ladder"]["head_width"],
+    context=config["ladder"]["context"],
+    batch=config["ladder"]["batch"],
+    steps=config["ladder"]["steps"],
+    learning_rate=config["ladder"]["learning_rate"],
+    warmup=config["ladder"]["warmup"],
+    seed=config["ladder"]["seed"],
+)
+CHECKPOINT_FILES = [
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+]
+
 
 rule train:
     """Train one rung and save its checkpoints."""
@@ -23,12 +42,7 @@ rule train:
         files=expand(
             "<results>/checkpoints/ladder-w{{width}}/step{step}/{file}",
             step=config["ladder"]["checkpoints"],
-            file=[
-                "config.json",
-                "model.safetensors",
-                "tokenizer.json",
-                "tokenizer_config.json",
-            ],
+            file=CHECKPOINT_FILES,
         ),
     log:
         "<logs>/train/ladder-w{width}.log",
@@ -41,19 +55,12 @@ rule train:
     # One thread each: sums have one order, so a run repeats to the bit, and two rungs train side by side.
     threads: 1
     params:
+        **TRAINING,
         task=subpath(input.corpus, parent=True),
         tokenizer=subpath(input.tokenizer, parent=True),
         folder=subpath(output.losses, parent=True),
-        vocab_size=config["tokenizer"]["vocab_size"],
-        blocks=config["ladder"]["blocks"],
-        head_width=config["ladder"]["head_width"],
-        context=config["ladder"]["context"],
-        batch=config["ladder"]["batch"],
-        steps=config["ladder"]["steps"],
         checkpoints=config["ladder"]["checkpoints"],
-        learning_rate=config["ladder"]["learning_rate"],
-        warmup=config["ladder"]["warmup"],
-        seed=config["ladder"]["seed"],
+        positions="rotary",
     shell:
         "python -m embscale train"
         " --corpus {params.task:q}"
@@ -63,6 +70,7 @@ rule train:
         " --width {wildcards.width}"
         " --blocks {params.blocks}"
         " --head-width {params.head_width}"
+        " --positions {params.positions}"
         " --context {params.context}"
         " --batch {params.batch}"
         " --steps {params.steps}"
@@ -72,6 +80,28 @@ rule train:
         " --seed {params.seed}"
         " --threads {threads}"
         " --output {params.folder:q} 2> {log:q}"
+
+
+use rule train as train_learned with:
+    output:
+        losses="<results>/checkpoints/learned-w{width}/losses.csv",
+        note="<results>/checkpoints/learned-w{width}/losses.csv.note.json",
+        files=expand(
+            "<results>/checkpoints/learned-w{{width}}/{checkpoint}/{file}",
+            checkpoint=LADDER_CHECKPOINTS[-1],
+            file=CHECKPOINT_FILES,
+        ),
+    log:
+        "<logs>/train/learned-w{width}.log",
+    benchmark:
+        "<benchmarks>/train/learned-w{width}.tsv"
+    params:
+        **TRAINING,
+        task=subpath(input.corpus, parent=True),
+        tokenizer=subpath(input.tokenizer, parent=True),
+        folder=subpath(output.losses, parent=True),
+        checkpoints=step_of(LADDER_CHECKPOINTS[-1]),
+        positions="learned",
 
 
 rule extract:

@@ -7,6 +7,12 @@ PRIMER = config["primer"]
 # Of a table and its tokenizer; the others need nothing but their parameters.
 PRIMER_OF_TABLE = ["lookup", "gradient", "space", "offset", "order"]
 PRIMER_ALONE = ["sinusoidal", "rotary", "biases"]
+POSITION_MODELS = [*LAYER_MODELS, LEARNED]
+
+
+def last_checkpoint(wildcards):
+    """The last checkpoint of a model of the study, or of the rung with learned positions."""
+    return CHECKPOINTS.get(wildcards.model, LADDER_CHECKPOINTS)[-1]
 
 
 rule primer_of_table:
@@ -80,7 +86,7 @@ rule positions:
     input:
         code=command_sources("positions"),
         checkpoint=lambda wildcards: checkpoint_files(
-            wildcards.model, CHECKPOINTS[wildcards.model][-1]
+            wildcards.model, last_checkpoint(wildcards)
         ),
     output:
         rows="<results>/positions/{model}.csv",
@@ -95,12 +101,55 @@ rule positions:
         checkpoint=lambda wildcards, input: Path(input.checkpoint[0]).parent,
         places=config["positions"]["places"],
         seeds=flags("--seed", config["positions"]["seeds"]),
-        suite=lambda wildcards: SUITES[wildcards.model],
-        step=lambda wildcards: step_of(CHECKPOINTS[wildcards.model][-1]),
+        suite=lambda wildcards: SUITES.get(wildcards.model, "learned"),
+        step=lambda wildcards: step_of(last_checkpoint(wildcards)),
     shell:
         "python -m embscale positions {params.checkpoint:q}"
         " --places {params.places} {params.seeds}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
+        " --output {output.rows:q} 2> {log:q}"
+
+
+rule position_scores:
+    """Score the rung with learned positions with these added to its table, beside the table alone."""
+    input:
+        code=command_sources("position-scores"),
+        checkpoint=checkpoint_files(LEARNED, LADDER_CHECKPOINTS[-1]),
+        task=task_files(config["corpus"]["task"]),
+        tokens=expand(
+            rules.tokenize.output.tokens,
+            task=config["corpus"]["task"],
+            tokenizer=config["tokenizer"]["name"],
+        ),
+    output:
+        rows="<results>/positions/scores.csv",
+        note="<results>/positions/scores.csv.note.json",
+    log:
+        "<logs>/position_scores.log",
+    benchmark:
+        "<benchmarks>/position_scores.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
+    params:
+        checkpoint=lambda wildcards, input: Path(input.checkpoint[0]).parent,
+        task=lambda wildcards, input: Path(input.task[0]).parent,
+        metric=config["scores"]["primary_metric"],
+        seeds=config["positions"]["seeds"],
+        resamples=config["scores"]["bootstrap_resamples"],
+        bootstrap_seed=config["scores"]["bootstrap_seed"],
+        model=LEARNED,
+    shell:
+        "python -m embscale position-scores {params.checkpoint:q}"
+        " --beir {params.task:q}"
+        " --tokens {input.tokens:q}"
+        " --metric {params.metric}"
+        " --seeds {params.seeds}"
+        " --resamples {params.resamples}"
+        " --bootstrap-seed {params.bootstrap_seed}"
+        " --threads {threads}"
+        " --suite learned"
+        " --model {params.model}"
         " --output {output.rows:q} 2> {log:q}"

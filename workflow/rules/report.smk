@@ -18,6 +18,10 @@ FIGURE_ROWS = {
     "table_metrics": expand(rules.table_metrics.output.rows, model=LADDER),
     "static_scaling": [rules.gather.output.csv],
     "words_probes": expand(rules.words.output.rows, model=CHECKPOINTS),
+    "words_rare": expand(rules.words.output.rows, model=CHECKPOINTS),
+    "warm_start": expand(
+        rules.warm_start.output.rows, seed=config["warm_start"]["seeds"]
+    ),
     "layer_accuracy": PROBES,
     "layer_splits": PROBES,
     "layer_controls": PROBES,
@@ -46,8 +50,9 @@ FIGURE_ROWS = {
         f"position_{alone}": expand(rules.primer_alone.output.rows, alone=alone)
         for alone in PRIMER_ALONE
     },
-    "position_tables": expand(rules.positions.output.rows, model=LAYER_MODELS),
-    "position_schemes": expand(rules.positions.output.rows, model=LAYER_MODELS),
+    "position_tables": expand(rules.positions.output.rows, model=POSITION_MODELS),
+    "position_schemes": expand(rules.positions.output.rows, model=POSITION_MODELS),
+    "position_scores": [rules.position_scores.output.rows],
 }
 # Which of them: the first three show the ladder, on the texts that it was trained on.
 ALL_SCORES = [f"metric={config['scores']['primary_metric']}"]
@@ -238,6 +243,7 @@ rule render:
             rules.numbers.output.scores,
             rules.numbers.output.tables,
             rules.sizes.output.partial,
+            rules.words_table.output.partial,
             rules.claims.output.claims,
             rules.claims.output.tables,
             rules.layer_claims.output.tables,

@@ -9,6 +9,12 @@ TOKENS_SEEN = (
     config["ladder"]["steps"] * config["ladder"]["batch"] * config["ladder"]["context"]
 )
 
+if config["warm_start"]["table"] not in STATIC:
+    raise WorkflowError(
+        f"warm_start.table: {config['warm_start']['table']} is none of the static tables; "
+        f"there are {', '.join(STATIC)}"
+    )
+
 
 rule static:
     """Train a static embedding table on the tokens that a rung of the ladder sees."""
@@ -62,6 +68,12 @@ rule words:
             wildcards.model, CHECKPOINTS[wildcards.model][-1]
         ),
         tokenizer=lambda wildcards: tokenizer_file(TOKENIZERS[wildcards.model]),
+        # The corpus says how frequent words are, whatever the tokenizer.
+        tokens=lambda wildcards: expand(
+            rules.tokenize.output.tokens,
+            task=config["corpus"]["task"],
+            tokenizer=TOKENIZERS[wildcards.model],
+        ),
         sets=[*config["words"]["analogies"], *config["words"]["similarity"]],
     output:
         rows="<results>/words/{model}.csv",
@@ -85,9 +97,82 @@ rule words:
     shell:
         "python -m embscale words {params.table:q}"
         " --tokenizer {params.tokenizer:q} {params.analogies} {params.similarity}"
+        " --tokens {input.tokens:q}"
         " --random-seeds {params.random_seeds}"
         " --resamples {params.resamples}"
         " --seed {params.seed}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
+        " --output {output.rows:q} 2> {log:q}"
+
+
+rule words_table:
+    """Set the probes of the ladder's widest model beside their coverage, chance and random tables."""
+    input:
+        code=command_sources("words-table"),
+        rows=f"<results>/words/{LADDER[-1]}.csv",
+    output:
+        partial="<results>/report/tables/words.md",
+        note="<results>/report/tables/words.md.note.json",
+    log:
+        "<logs>/words_table.log",
+    benchmark:
+        "<benchmarks>/words_table.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        model=LADDER[-1],
+    shell:
+        "python -m embscale words-table {input.rows:q}"
+        " --model {params.model}"
+        " --output {output.partial:q} 2> {log:q}"
+
+
+rule warm_start:
+    """Train a rung that starts from a static table, or from random ones, with one seed."""
+    input:
+        code=command_sources("warm-start"),
+        task=task_files(config["corpus"]["task"]),
+        tokens=rules.static.input.tokens,
+        tokenizer=rules.tokenizer.output.tokenizer,
+        table=table_file(config["warm_start"]["table"], "main"),
+    output:
+        rows="<results>/warm_start/seed{seed}.csv",
+        note="<results>/warm_start/seed{seed}.csv.note.json",
+    log:
+        "<logs>/warm_start/seed{seed}.log",
+    benchmark:
+        "<benchmarks>/warm_start/seed{seed}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    # One thread, as every rung.
+    threads: 1
+    params:
+        **TRAINING | {"steps": config["warm_start"]["steps"]},
+        task=lambda wildcards, input: Path(input.task[0]).parent,
+        tokenizer=subpath(input.tokenizer, parent=True),
+        starts=flags("--start", config["warm_start"]["starts"]),
+        checkpoints=config["warm_start"]["checkpoints"],
+        metric=config["scores"]["primary_metric"],
+        resamples=config["scores"]["bootstrap_resamples"],
+        bootstrap_seed=config["scores"]["bootstrap_seed"],
+    shell:
+        "python -m embscale warm-start {input.table:q} {params.starts}"
+        " --corpus {params.task:q}"
+        " --tokens {input.tokens:q}"
+        " --tokenizer {params.tokenizer:q}"
+        " --vocab-size {params.vocab_size}"
+        " --blocks {params.blocks}"
+        " --head-width {params.head_width}"
+        " --context {params.context}"
+        " --batch {params.batch}"
+        " --steps {params.steps}"
+        " --checkpoints {params.checkpoints}"
+        " --learning-rate {params.learning_rate}"
+        " --warmup {params.warmup}"
+        " --seed {wildcards.seed}"
+        " --threads {threads}"
+        " --metric {params.metric}"
+        " --resamples {params.resamples}"
+        " --bootstrap-seed {params.bootstrap_seed}"
         " --output {output.rows:q} 2> {log:q}"

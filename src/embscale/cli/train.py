@@ -7,12 +7,12 @@ import csv
 import shutil
 from pathlib import Path
 
-from embscale import beir, streams, tables, tokens
+from embscale import beir, streams, tokens
 from embscale.artifacts import recorded
 from embscale.progress import progress
 
 CHECKPOINT_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
-HELDOUT_TOKENS = 16_384  # enough for a standard error of the loss near 0.02 nats
+POSITIONS = ("rotary", "learned")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,16 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head-width", type=int, required=True, help="columns of an attention head")
     parser.add_argument("--context", type=int, required=True, help="tokens of a sequence")
     parser.add_argument("--batch", type=int, required=True, help="sequences in a step")
+    parser.add_argument(
+        "--positions", choices=POSITIONS, required=True, help="turned in GPT-NeoX blocks, or learned in GPT-2's"
+    )
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--checkpoints", type=int, nargs="+", required=True, help="steps after which to save")
     parser.add_argument("--learning-rate", type=float, required=True, help="the highest")
     parser.add_argument("--warmup", type=int, required=True, help="steps up to the highest learning rate")
     parser.add_argument("--seed", type=int, required=True, help="of the initial weights and of the order of texts")
     parser.add_argument("--threads", type=int, required=True, help="changes the last digits of a sum, so is recorded")
-    parser.add_argument(
-        "--initial-table", type=Path, metavar="TABLE.safetensors", help="to start from instead of a random one"
-    )
-    parser.add_argument("--freeze-table", action="store_true", help="leave the input table as it is at the start")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="gets stepN/ and losses.csv")
 
 
@@ -49,14 +48,11 @@ def run(args: argparse.Namespace) -> None:
     torch.use_deterministic_algorithms(True)
     source = beir.corpus_file(args.corpus)
     names = ("width", "blocks", "head_width", "context", "batch", "steps", "checkpoints", "learning_rate", "warmup")
-    params = {name: getattr(args, name) for name in (*names, "vocab_size", "seed", "threads", "freeze_table")}
-    params["initial_table"] = args.initial_table is not None
+    params = {name: getattr(args, name) for name in (*names, "vocab_size", "positions", "seed", "threads")}
     outputs = [args.output / "losses.csv"] + [
         args.output / f"step{step}" / name for step in args.checkpoints for name in CHECKPOINT_FILES
     ]
     inputs = [source, args.tokens, tokens.tokenizer_file(args.tokenizer), args.tokenizer / "tokenizer_config.json"]
-    if args.initial_table:
-        inputs.append(args.initial_table)
     with recorded(command="train", params=params, inputs=inputs, outputs=outputs) as temporary:
         training, unseen, _ = streams.read(source, args.tokens, args.tokenizer, seed=args.seed)
         model = ladder.build(
@@ -66,10 +62,8 @@ def run(args: argparse.Namespace) -> None:
             vocab_size=args.vocab_size,
             context=args.context,
             seed=args.seed,
+            positions=args.positions,
         )
-        if args.initial_table:
-            ladder.start_from(model, tables.load(args.initial_table))
-        model.get_input_embeddings().requires_grad_(not args.freeze_table)
         schedule = ladder.Schedule(
             steps=args.steps,
             batch=args.batch,
@@ -87,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
             unseen_loss = None
             if step in args.checkpoints:
                 unseen_loss = ladder.heldout_loss(
-                    model, unseen[:HELDOUT_TOKENS], context=args.context, batch=args.batch
+                    model, unseen[: ladder.HELDOUT_TOKENS], context=args.context, batch=args.batch
                 )
                 saved = temporary[0].parent / f"step{step}"
                 model.save_pretrained(saved)

@@ -1,37 +1,101 @@
-"""Gather runs of one rung that differ in how their input table starts: losses by step, and scores of the last table."""
+"""Train one rung from tables of several kinds: held-out losses by step, and scores of its table before and after.
+
+The corpus is also the retrieval task that tables are scored on.  One run of the command has one seed.
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from embscale.artifacts import note_path, read_note, recorded
-from embscale.errors import EmbscaleError
+from embscale import beir, streams, tables, tokens
+from embscale.artifacts import recorded
+from embscale.progress import progress
+from embscale.warm_start import STARTS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+PATHS = ("corpus", "tokens", "tokenizer", "table", "output")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument(
-        "losses", type=Path, nargs="+", metavar="MODEL/losses.csv", help="from embscale train, with the note beside it"
+        "table", type=Path, metavar="TABLE.safetensors", help="from embscale static; as wide as the rung"
     )
+    parser.add_argument("--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
+    parser.add_argument("--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize")
+    parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER")
     parser.add_argument(
-        "--scores", type=Path, nargs="+", required=True, metavar="SCORES.csv", help="from embscale score, of the models"
+        "--start", dest="starts", action="append", choices=STARTS, required=True, help="can be given again"
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="CSV", help="a row per run, step, metric")
+    parser.add_argument("--vocab-size", type=int, required=True)
+    parser.add_argument("--blocks", type=int, required=True)
+    parser.add_argument("--head-width", type=int, required=True, help="columns of an attention head")
+    parser.add_argument("--context", type=int, required=True, help="tokens of a sequence")
+    parser.add_argument("--batch", type=int, required=True, help="sequences in a step")
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--checkpoints", type=int, nargs="+", required=True, help="steps after which to look")
+    parser.add_argument("--learning-rate", type=float, required=True, help="the highest")
+    parser.add_argument("--warmup", type=int, required=True, help="steps up to the highest learning rate")
+    parser.add_argument("--seed", type=int, required=True, help="of the initial weights and of the order of texts")
+    parser.add_argument("--threads", type=int, required=True, help="changes the last digits of a sum, so is recorded")
+    parser.add_argument("--metric", required=True, help="MTEB's name of it, such as ndcg_at_10")
+    parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the queries")
+    parser.add_argument("--bootstrap-seed", type=int, required=True, help="of the resamples")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read what each run was, join its losses and scores, write."""
-    import pandas as pd
+    """Read texts and table, train from each start, score, write."""
+    import torch
 
-    from embscale.warm_start import rows
+    from embscale import ladder, warm_start
+    from embscale.retrieval import Scorer, depth_of
 
-    notes = [note_path(path) for path in args.losses]
-    inputs = [*args.losses, *notes, *args.scores]
-    with recorded(command="warm-start", params={}, inputs=inputs, outputs=[args.output]) as (output,):
-        runs = {path.parent.name: read_note(note)["params"] for path, note in zip(args.losses, notes, strict=True)}
-        if len(runs) < len(args.losses):
-            raise EmbscaleError("two losses.csv lie in folders of one name, which is the model's; rename one")
-        losses = {path.parent.name: pd.read_csv(path) for path in args.losses}
-        scores = pd.concat([pd.read_csv(path) for path in args.scores], ignore_index=True)
-        rows(runs, losses, scores).to_csv(output, index=False)
+    torch.set_num_threads(args.threads)
+    torch.use_deterministic_algorithms(True)
+    params = {name: value for name, value in vars(args).items() if name not in PATHS}
+    inputs = [*beir.files(args.corpus, "test"), args.tokens, tokens.tokenizer_file(args.tokenizer), args.table]
+    with recorded(command="warm-start", params=params, inputs=inputs, outputs=[args.output]) as (output,):
+        training, unseen, _ = streams.read(beir.corpus_file(args.corpus), args.tokens, args.tokenizer, seed=args.seed)
+        groups, _ = tokens.load(args.tokens)
+        scorer = Scorer(
+            beir.load(args.corpus),
+            groups["documents"],
+            groups["queries"],
+            depth=depth_of(args.metric),
+            device="cpu",
+        )
+        done = 0
+        report = progress("tables scored", 2 * len(args.starts))
+
+        def score(table: np.ndarray) -> np.ndarray:
+            nonlocal done
+            done += 1
+            report(done, "")
+            found: np.ndarray = scorer.per_query(table, [args.metric])[args.metric].to_numpy()
+            return found
+
+        warm_start.rows(
+            args.starts,
+            table=tables.load(args.table),
+            training=training,
+            unseen=unseen[: ladder.HELDOUT_TOKENS],
+            shape={name: getattr(args, name) for name in ("vocab_size", "blocks", "head_width")},
+            schedule=ladder.Schedule(
+                steps=args.steps,
+                batch=args.batch,
+                context=args.context,
+                learning_rate=args.learning_rate,
+                warmup=args.warmup,
+                seed=args.seed,
+            ),
+            checkpoints=args.checkpoints,
+            metric=args.metric,
+            score=score,
+            resamples=args.resamples,
+            bootstrap_seed=args.bootstrap_seed,
+        ).to_csv(output, index=False)

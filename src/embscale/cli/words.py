@@ -1,6 +1,7 @@
 """Probe what embedding tables know about words: analogies, degrees, relations, similarity.
 
-A table is a file (FILE, or STEP=FILE where the training step goes into the rows).
+A table is a file (FILE, or STEP=FILE where the training step goes into the rows).  Words are asked for in the form
+behind a space and in that at the start of a text, and each for its other form; with --tokens, by its frequency there.
 
     embscale words TABLE.safetensors --tokenizer FOLDER --analogies questions-words.txt --similarity wordsim353.tsv
         --random-seeds 1 2 3 --resamples 2000 --seed 1 -o words.csv
@@ -39,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="two words and a number a line; can be given again",
     )
+    parser.add_argument(
+        "--tokens", type=Path, metavar="TOKENS.safetensors", help="texts that say how frequent words are"
+    )
     parser.add_argument("--random-seeds", type=int, nargs="+", required=True, help="of the random tables beside each")
     parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the entries")
     parser.add_argument("--seed", type=int, required=True, help="of the resamples")
@@ -49,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Find the words, probe every table and variant in both forms, write."""
+    import numpy as np
     import pandas as pd
 
     from embscale import words
@@ -58,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     variants = [Variant.parse(text) for text in ["full", *args.variants]]
     given = [re.fullmatch(r"(?:(\d+)=|main=)?(.+)", text) for text in args.tables]
     files = [(match[1], Path(match[2])) for match in given if match]
-    sets = [words.OWN_FILE, *args.analogies, *args.similarity]
+    sets = [words.OWN_FILE, *args.analogies, *args.similarity, *([args.tokens] if args.tokens else [])]
     names = ("tables", "variants", "random_seeds", "resamples", "seed", "suite", "model")
     params = {name: getattr(args, name) for name in names}
     inputs = [*(path for _, path in files), tokens.tokenizer_file(args.tokenizer), *sets]
@@ -71,16 +76,23 @@ def run(args: argparse.Namespace) -> None:
         mentioned = set().union(*(several.words() for several in asked))
         tokenizer = tokens.load_tokenizer(args.tokenizer)
         vocabularies = {form: words.vocabulary(tokenizer, form, asked=mentioned) for form in words.FORMS}
+        counts = None
+        if args.tokens:
+            ids = tokens.load(args.tokens)[0]["documents"].ids
+            counts = np.bincount(ids, minlength=tokenizer.get_vocab_size())
+        twice, pairs = words.two_forms(vocabularies, counts)
+        asks = [(form, vocabulary, asked) for form, vocabulary in vocabularies.items()]
+        asks.append((words.BOTH, twice, [pairs]))
         rows = []
         for step, path in files:
             table = Stored.open(path)
             for variant in variants:
                 keys = {"suite": args.suite, "model": args.model or path.stem, "step": step, "variant": variant.text}
-                for form, vocabulary in vocabularies.items():
+                for form, vocabulary, several in asks:
                     vectors = words.word_vectors(variant.blocks(table), vocabulary)
                     found = words.rows(
                         vectors,
-                        asked,
+                        several,
                         form=form,
                         random_seeds=args.random_seeds,
                         resamples=args.resamples,

@@ -1,4 +1,4 @@
-"""What rotary positions and biases make of distance in the models of a study that have them."""
+"""What distance does in each scheme of positions that the models of a study have."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from embscale.figures import NothingToShow, theme
 
 COLUMNS = ("suite", "model", "step", "scheme", "kind", "statistic", "part", "index", "value", "low", "high", "n")
 SHOWN = {
+    "learned": ("similarity_centred", "learned positions", "mean cosine, mean taken off"),
     "rotary": ("similarity", "rotary positions", "cosine of like vectors"),
     "alibi": ("bias", "ALiBi", "added to the attention"),
     "relative": ("bias", "relative bias", "added to the attention"),
 }
+
+OF_MODELS = ("table", "formula")  # the other kinds are what learned tables are held against
 
 
 def _curves(rows: pd.DataFrame) -> dict[tuple[str, tuple[str, ...]], pd.DataFrame]:
     """For each scheme, the models whose curves are the same, with these curves ``[distance, part]``."""
     found: dict[tuple[str, tuple[str, ...]], pd.DataFrame] = {}
     for scheme, (statistic, _, _) in SHOWN.items():
-        chosen = rows[(rows["scheme"] == scheme) & (rows["statistic"] == statistic)]
+        chosen = rows[(rows["scheme"] == scheme) & (rows["statistic"] == statistic) & rows["kind"].isin(OF_MODELS)]
         alike: dict[str, tuple[pd.DataFrame, list[str]]] = {}
         for model, of_model in chosen.drop_duplicates(["model", "part", "index"]).groupby("model", sort=False):
             curves = of_model.pivot_table(index="index", columns="part", values="value", sort=False).sort_index()
             alike.setdefault(curves.to_csv(), (curves, []))[1].append(str(model))
         found |= {(scheme, tuple(models)): curves for curves, models in alike.values()}
     if not found:
-        raise NothingToShow("No model of this study has rotary positions or biases: **not run**.")
+        raise NothingToShow("No model of this study has a scheme of positions that is known: **not run**.")
     return found
 
 
@@ -49,7 +52,7 @@ def draw(rows: pd.DataFrame) -> Figure:
         if scheme == "rotary" and several:
             axes.legend()
         axes.set_title(f"{_models(models)}:\n{title}")
-        axes.set_xlabel("distance" if scheme == "rotary" else "place of key − place of query")
+        axes.set_xlabel("distance" if scheme in ("learned", "rotary") else "place of key − place of query")
         axes.set_ylabel(beside)
     for axes in list(panels):
         axes.set_visible(False)
@@ -62,4 +65,4 @@ def describe(rows: pd.DataFrame) -> str:
         f"{SHOWN[scheme][1]} of {', '.join(models)}, from {lines.to_numpy().max():.2f} to {lines.to_numpy().min():.2f}"
         for (scheme, models), lines in _curves(rows).items()
     ]
-    return f"Lines of what distance does to the attention of two places: {'; '.join(parts)}."
+    return f"Lines of what distance does to two places in each scheme: {'; '.join(parts)}."

@@ -9,19 +9,22 @@ from matplotlib.figure import Figure
 
 from embscale.figures import NothingToShow, theme
 from embscale.figures.scaling import PERCENT, metric_label
-from embscale.statistics import seed_band
+from embscale.statistics import Band, seed_band
 from embscale.warm_start import HELDOUT_LOSS, STARTS
 
 COLUMNS = ("start", "seed", "step", "metric", "value")
 
 
 def _parts(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Losses, and scores after the last step by the first metric that there is."""
+    """Losses, and scores."""
     losses, scores = rows[rows["metric"] == HELDOUT_LOSS], rows[rows["metric"] != HELDOUT_LOSS]
     if losses.empty or scores.empty:
         raise NothingToShow("No language model was started from a static table in this study: **not run**.")
-    last = scores[(scores["metric"] == scores["metric"].iloc[0]) & (scores["step"] == scores["step"].max())]
-    return losses, last
+    return losses, scores
+
+
+def _last(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["step"] == rows["step"].max()]
 
 
 def _starts(rows: pd.DataFrame) -> list[str]:
@@ -37,6 +40,12 @@ def _gaps(losses: pd.DataFrame) -> pd.DataFrame:
     return gaps.melt(ignore_index=False, var_name="start").dropna().reset_index()
 
 
+def _interval(band: Band) -> str:
+    """The mean and below it its interval, as the axes write numbers."""
+    text = f"{band.mean:+.2f}" if np.isnan(band.low) else f"{band.mean:+.2f}\n[{band.low:+.2f}, {band.high:+.2f}]"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
 def _line(axes: Axes, rows: pd.DataFrame, start: str, colour: str) -> None:
     """The mean over seeds at each step, with the range of the seeds."""
     bands = {step: seed_band(group["value"].to_numpy()) for step, group in rows.groupby("step")}
@@ -47,7 +56,10 @@ def _line(axes: Axes, rows: pd.DataFrame, start: str, colour: str) -> None:
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """Left, losses and their differences to a random start; right, each seed's score and the interval of their mean."""
+    """Left, losses and their differences to a random start; right, scores by seed and the interval of their mean.
+
+    On the right, hollow: before the first step.
+    """
     losses, scores = _parts(rows)
     gaps, starts = _gaps(losses), _starts(losses)
     colours = theme.category_colours(starts)
@@ -61,32 +73,47 @@ def draw(rows: pd.DataFrame) -> Figure:
     above.set_ylabel("held-out loss, nats")
     above.tick_params(labelbottom=False)
     below.axhline(0, color=colours[starts[0]])
+    last = losses["step"].max()
+    above.set_xlim(-0.04 * last, 1.65 * last)  # room for the numbers at the lines' ends
     below.set_xlim(above.get_xlim())
+    below.set_xticks(sorted({0, last // 2, last}))
+    above.set_xticks(below.get_xticks())
     below.set_xlabel("training step")
     below.set_ylabel("less the random start")
+    ends = [(start, seed_band(group["value"].to_numpy())) for start, group in _last(gaps).groupby("start")]
+    theme.end_labels(below, [(last, band.mean, _interval(band), colours[str(start)]) for start, band in ends], gap=26)
     figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    for place, start in enumerate(starts):
-        values = scores[scores["start"] == start]["value"].to_numpy() * PERCENT
-        band = seed_band(values)
-        error = None if np.isnan(band.low) else ([band.mean - band.low], [band.high - band.mean])
-        right.plot(np.full(len(values), place + 0.18), values, color=colours[start], marker=".", linestyle="none")
-        right.errorbar([place], [band.mean], error, color=colours[start], marker="o")
+    by_step = {int(step): group for step, group in scores.groupby("step")}
+    for shift, (step, scored) in zip((-0.2, 0.1), by_step.items(), strict=False):
+        for place, start in enumerate(starts):
+            values = scored[scored["start"] == start]["value"].to_numpy() * PERCENT
+            colour, band = colours[start], seed_band(values)
+            error = None if np.isnan(band.low) else ([band.mean - band.low], [band.high - band.mean])
+            fill = colour if step == max(by_step) else "white"
+            right.plot(np.full(len(values), place + shift + 0.13), values, color=colour, marker=".", linestyle="none")
+            right.errorbar([place + shift], [band.mean], error, color=colour, marker="o", markerfacecolor=fill)
     right.set_xticks(range(len(starts)), [start.replace(", ", ",\n") for start in starts], rotation=40, ha="right")
     right.set_xlim(-0.5, len(starts) - 0.4)
     right.set_ylim(bottom=min(0.0, right.get_ylim()[0]))
-    right.set_ylabel(f"last table: {metric_label(scores)}")
+    right.set_ylabel(f"table: {metric_label(scores)}")
+    right.set_title(f"before (hollow) and\nafter step {max(by_step)}")
     return figure
 
 
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: loss and score at the end, and the loss' paired difference to a random start."""
     losses, scores = _parts(rows)
-    final, gaps = (some[some["step"] == some["step"].max()] for some in (losses, _gaps(losses)))
+    final, gaps, first = _last(losses), _last(_gaps(losses)), scores[scores["step"] == scores["step"].min()]
     parts = []
     for start in _starts(losses):
-        loss = seed_band(final[final["start"] == start]["value"].to_numpy())
-        score = seed_band(scores[scores["start"] == start]["value"].to_numpy() * PERCENT)
-        text = f"{start}: loss {loss.mean:.3f}, score {score.mean:.2f}"
+        loss, before, after = (
+            seed_band(some[some["start"] == start]["value"].to_numpy()) for some in (final, first, _last(scores))
+        )
+        text = (
+            f"{start}: loss {loss.mean:.3f}, score {before.mean * PERCENT:.2f} before, {after.mean * PERCENT:.2f} after"
+        )
+        if after.seeds > 1:
+            text += f" ({after.low * PERCENT:.2f} to {after.high * PERCENT:.2f})"
         if start in set(gaps["start"]):
             gap = seed_band(gaps[gaps["start"] == start]["value"].to_numpy())
             text += f", loss against the random start {gap.mean:+.3f}"
@@ -95,7 +122,7 @@ def describe(rows: pd.DataFrame) -> str:
         parts.append(text)
     return (
         "Three panels. Left, held-out loss against training step by the start of the input table, and its difference "
-        f"to a random start with the same seed; right, {metric_label(scores)} of the table after step "
-        f"{final['step'].iloc[0]:.0f}. Means over {final['seed'].nunique()} seeds, differences with their 95 % "
-        f"interval over seeds. {'; '.join(parts)}."
+        f"to a random start with the same seed; right, {metric_label(scores)} of the table before training and after "
+        f"step {final['step'].iloc[0]:.0f}. Means over {final['seed'].nunique()} seeds, with 95 % intervals over "
+        f"seeds. {'; '.join(parts)}."
     )

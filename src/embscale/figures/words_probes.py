@@ -28,12 +28,16 @@ DEGREES = {
 PROBES = {"analogy": "analogy", "relation": "pair"}
 
 
+def widest_last(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of each suite's widest model, of its last table."""
+    tables = rows.drop_duplicates(["suite", "model", "step"]).sort_values(["dim", "step"], kind="stable")
+    return rows.merge(tables.groupby("suite").tail(1)[["suite", "model", "step"]], on=["suite", "model", "step"])
+
+
 def _shown(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows of the widest last table of each suite: percentiles, and degrees, with a label each."""
     own = rows[(rows["set"] == OWN) & (rows["form"] == FORM) & (rows["variant"] == "full") & (rows["n"] > 0)]
-    tables = own.drop_duplicates(["suite", "model", "step"]).sort_values(["dim", "step"], kind="stable")
-    widest = tables.groupby("suite").tail(1)[["suite", "model", "step"]]
-    shown = own.merge(widest, on=["suite", "model", "step"])
+    shown = widest_last(own)
     near = shown[(shown["metric"] == "percentile") & shown["probe"].isin(list(PROBES)) & (shown["section"] != "all")]
     near = near.assign(label=near["probe"].map(PROBES) + ": " + near["section"])
     degrees = shown[(shown["probe"] == "degree") & shown["metric"].isin(list(DEGREES)) & shown["value"].notna()]
@@ -50,7 +54,8 @@ def _labels(rows: pd.DataFrame) -> list[str]:
     return [f"{row.label} ({row.n})" for row in rows.drop_duplicates("label").itertuples()]
 
 
-def _suites(rows: pd.DataFrame) -> list[str]:
+def suites(rows: pd.DataFrame) -> list[str]:
+    """In the order in which figures of static embeddings have them."""
     found = list(dict.fromkeys(rows["suite"]))
     return [suite for suite in SUITES if suite in found] + [suite for suite in found if suite not in SUITES]
 
@@ -88,18 +93,18 @@ def _panel(axes: Axes, rows: pd.DataFrame, suites: list[str]) -> None:
 def draw(rows: pd.DataFrame) -> Figure:
     """Above, the share of other words that are farther; below, degrees; in grey, chance and random tables."""
     near, degrees = _shown(rows)
-    suites = _suites(near)
+    found = suites(near)
     counts = [near["label"].nunique(), max(degrees["label"].nunique(), 1)]
     figure = theme.figure(height=1.9 + 0.42 * sum(counts))
     if degrees.empty:
         panels = [figure.subplots()]
     else:
         panels = list(figure.subplots(2, 1, height_ratios=counts))
-        _panel(panels[1], degrees, suites)
+        _panel(panels[1], degrees, found)
         panels[1].set_xlabel("cosine, difference of cosines, or share (entries)")
         panels[1].set_title("a word and its two degrees")
         panels[1].locator_params(axis="x", nbins=6)
-    _panel(panels[0], near, suites)
+    _panel(panels[0], near, found)
     panels[0].set_xlim(left=0, right=1.01)
     panels[0].set_xlabel("share of other words that are farther")
     panels[0].set_title("analogies and related pairs")
@@ -112,7 +117,7 @@ def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: means of analogies and pairs for every suite, and the degrees' collinearity."""
     near, degrees = _shown(rows)
     parts = []
-    for suite in _suites(near):
+    for suite in suites(near):
         of = near[near["suite"] == suite].groupby("probe")["value"].mean()
         text = f"{SUITES.get(suite, suite)}: " + ", ".join(
             f"{PROBES[probe]} {value:.2f}" for probe, value in of.items()

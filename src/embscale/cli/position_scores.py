@@ -1,0 +1,74 @@
+"""Score a table with the learned positions of its checkpoint added, beside the table alone.
+
+  embscale position-scores gpt2/ --beir FOLDER --tokens TOKENS.safetensors --metric ndcg_at_10 ... -o ROWS.csv
+
+Texts are cut where the positions end.  embscale add-positions writes table and texts for other uses.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from embscale import beir, tokens
+from embscale.artifacts import recorded
+from embscale.cli.positions import local_files, open_checkpoint
+from embscale.errors import EmbscaleError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("checkpoint", metavar="REPO[@REVISION] | FOLDER | package:NAME/FOLDER")
+    parser.add_argument("--subfolder", default="", help="the checkpoint's folder inside the repository")
+    parser.add_argument("--beir", type=Path, required=True, metavar="FOLDER", help="a task in the BEIR format")
+    parser.add_argument("--tokens", type=Path, required=True, help="the task tokenised by embscale tokenize")
+    parser.add_argument("--metric", required=True, help="MTEB's name of it, such as ndcg_at_10")
+    parser.add_argument("--seeds", type=int, nargs="+", required=True, help="of random positions and tables")
+    parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the queries")
+    parser.add_argument("--bootstrap-seed", type=int, required=True, help="of the resamples")
+    parser.add_argument("--threads", type=int, required=True, help="changes the last digits of a sum, so is recorded")
+    parser.add_argument("--suite", required=True, help="goes into the rows")
+    parser.add_argument("--model", required=True, help="goes into the rows")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read table and positions, score, write."""
+    import torch
+
+    from embscale import extraction, position_scores, positions
+
+    torch.set_num_threads(args.threads)
+    source, facts = open_checkpoint(args.checkpoint, args.subfolder)
+    config = extraction.read_config(source)
+    location = extraction.locate(source, config, "input")
+    weights = extraction.Weights(source)
+    names = (location.tensor.name,)
+    needed = positions.needed_tensor(config)
+    files = local_files(source, weights, [names, *([needed] if needed else [])])
+    named = ("checkpoint", "subfolder", "metric", "seeds", "resamples", "bootstrap_seed", "threads", "suite", "model")
+    params = {name: getattr(args, name) for name in named}
+    inputs = [*beir.files(args.beir, "test"), args.tokens, *files]
+    with recorded(command="position-scores", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (
+        output,
+    ):
+        data = beir.load(args.beir)
+        groups, made_of = tokens.load(args.tokens)
+        if made_of["data_sha256"] != data.sha256:
+            raise EmbscaleError(
+                f"{args.tokens}: made of other texts than {args.beir} holds; run embscale tokenize again"
+            )
+        stored = weights.read(names)
+        assert stored is not None
+        both = positions.table_with_positions(config, stored, weights.read)
+        position_scores.rows(
+            data,
+            groups["documents"],
+            groups["queries"],
+            table=both[: len(stored)],
+            vectors=both[len(stored) :],
+            metric=args.metric,
+            seeds=args.seeds,
+            resamples=args.resamples,
+            bootstrap_seed=args.bootstrap_seed,
+        ).assign(suite=args.suite, model=args.model).to_csv(output, index=False)
