@@ -198,18 +198,24 @@ FIGURES = {
 }  # fmt: skip
 
 
+def outputs(folder, name):
+    files = {"svg": "svg", "partial": "md", "data": "csv"}
+    return [word for flag, end in files.items() for word in (f"--{flag}", str(folder / f"{name}.{end}"))]
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_show_what_the_rows_say_and_describe_it(name, written, tmp_path):
     source, file, words = FIGURES[name]
     paths = [str(written[source][width] / f"{file}.csv") for width in WIDTHS]
     for run in ("a", "b"):
-        outputs = ["--svg", str(tmp_path / f"{run}.svg"), "--partial", str(tmp_path / f"{run}.md"), "--image", "f.svg"]
-        assert execute("draw", [name, "--rows", *paths, *outputs]) == 0
+        assert execute("draw", [name, "--rows", *paths, *outputs(tmp_path, run), "--image", "f.svg"]) == 0
     svg = (tmp_path / "a.svg").read_bytes()
     assert svg == (tmp_path / "b.svg").read_bytes() and svg.count(b"<path") > 20
     partial = (tmp_path / "a.md").read_text()
     rows = pd.concat([pd.read_csv(path, dtype={"seed": str}) for path in paths])
-    assert re.fullmatch(r'!\[\]\(f\.svg\)\{fig-alt="[^"]{80,}"\}\n', partial) and words(rows) in partial, partial
+    image, _, source = partial.partition("\n\n")
+    assert re.fullmatch(r'!\[\]\(f\.svg\)\{fig-alt="[^"]{80,}"\}', image) and words(rows) in image, partial
+    assert source.startswith('<details class="source">') and (tmp_path / "a.csv").is_file()
 
 
 @pytest.mark.parametrize("name", ["layer_controls", "layer_curves"])
@@ -218,6 +224,5 @@ def test_a_figure_of_what_was_not_run_says_so(name, written, tmp_path):
     rows = pd.read_csv(written[source][4] / f"{file}.csv", dtype={"seed": str})
     rows = of(rows, control="none") if name == "layer_controls" else rows.head(1).assign(epoch=np.nan)
     rows.to_csv(tmp_path / "rows.csv", index=False)
-    outputs = ["--svg", str(tmp_path / "f.svg"), "--partial", str(tmp_path / "f.md")]
-    assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *outputs]) == 0
+    assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *outputs(tmp_path, "f")]) == 0
     assert "**not run**" in (tmp_path / "f.md").read_text()

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from embscale.figures import NothingToShow, theme
-from embscale.figures.layer_accuracy import PERCENT, selected, short_names
+from embscale.figures.layer_accuracy import PERCENT, main_split, selected, short_names
 
 COLUMNS = (
     "suite", "model", "width", "classifier", "split", "input", "control", "seed", "layer", "metric", "value", "ci_low",
@@ -91,20 +91,21 @@ def draw(rows: pd.DataFrame) -> Figure:
     above.set_title("linear classifier, tested on")
     chance_line(below, rows, names)
     lines(below, classifiers, theme.category_colours(list(classifiers)), names)
-    below.set_title("tested on unseen texts (dashed: chance)")
+    below.set_title(f"tested on {SPLITS[main_split(rows)]} (dashed: chance)")
     return figure
 
 
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: each line's mean over the models."""
-    splits, classifiers = _series(by_width(rows))
+    rows = by_width(rows)
+    splits, classifiers = _series(rows)
     above, below = (
         ", ".join(f"{name} {some['value'].mean() * PERCENT:.1f} %" for name, some in series.items())
         for series in (splits, classifiers)
     )
-    chance = selected(rows, metric="chance")["value"].mean() * PERCENT
+    chance, tested = selected(rows, metric="chance")["value"].mean() * PERCENT, SPLITS[main_split(rows)]
     return (
         f"Two panels of lines over the models. Above, share of vectors whose layer a linear classifier names correctly "
-        f"by what it is tested on, mean of the models: {above}. Below, by classifier on unseen texts: {below}; chance "
+        f"by what it is tested on, mean of the models: {above}. Below, by classifier on {tested}: {below}; chance "
         f"is {chance:.0f} %."
     )
