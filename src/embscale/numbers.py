@@ -11,7 +11,9 @@ from typing import Any
 
 import pandas as pd
 
+from embscale.figures.layer_accuracy import selected
 from embscale.figures.scaling import NAMES, PERCENT, final_rows, metric_label, random_band
+from embscale.report.markdown import escape
 
 Variables = dict[str, Any]
 
@@ -80,11 +82,11 @@ def score_numbers(rows: pd.DataFrame) -> Variables:
 
 def layer_numbers(probes: pd.DataFrame, texts: str) -> Variables:
     """Accuracy of the layer classifiers, highest and lowest model, on honest and leaky splits; `texts` in words."""
-    accuracy = _whole(probes, "accuracy")
-    chance = _whole(probes, "chance")
+    accuracy = selected(probes, metric="accuracy")
+    chance = selected(probes, metric="chance")
     best, worst = accuracy.loc[accuracy["value"].idxmax()], accuracy.loc[accuracy["value"].idxmin()]
     fitted = probes[probes["metric"] == "accuracy"]
-    leaky = _whole(probes, "accuracy", split="vector")["value"].mean()
+    leaky = selected(probes, metric="accuracy", split="vector")["value"].mean()
     return {
         "texts": texts,
         "texts_count": int(best["texts_count"]),
@@ -119,12 +121,12 @@ def score_table(rows: pd.DataFrame) -> str:
 def layer_table(probes: pd.DataFrame) -> str:
     """Markdown rows of each model's layer classifier."""
     metrics = ("accuracy", "mean_absolute_layer_error", "within_one_accuracy")
-    by_metric = {metric: _whole(probes, metric).set_index("model") for metric in metrics}
+    by_metric = {metric: selected(probes, metric=metric).set_index("model") for metric in metrics}
     lines = [["model", "layers", "accuracy, %", "within one layer, %", "mean layer error", "vectors tested"]]
     for model, row in by_metric["accuracy"].iterrows():
         lines.append(
             [
-                str(model),
+                escape(str(model)),
                 str(row["n_layers"]),
                 interval(row, digits=1),
                 interval(by_metric["within_one_accuracy"].loc[model], digits=1),
@@ -189,10 +191,3 @@ def markdown_table(lines: Sequence[Sequence[str]]) -> str:
     columns = list(zip(*body, strict=True)) or [()] * len(head)
     rule = ["--:" if any(cells) and all(NUMERIC.match(cell) for cell in cells if cell) else ":--" for cells in columns]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, rule, *body))
-
-
-def _whole(probes: pd.DataFrame, metric: str, *, split: str = "text") -> pd.DataFrame:
-    """Rows of a metric over all layers and seeds, of logistic regression on the hidden states as they are."""
-    kept = probes[(probes["metric"] == metric) & (probes["seed"] == "all") & probes["layer"].isna()]
-    kept = kept[(kept["classifier"] == "logistic_regression") & (kept["split"] == split) & (kept["input"] == "raw")]
-    return kept[kept["control"].fillna("none") == "none"]

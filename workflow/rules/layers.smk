@@ -18,6 +18,13 @@ for model in SETTINGS["pictured"]:
         raise WorkflowError(
             f"layers.pictured: {model} takes no part in this study; allowed: {', '.join(LAYER_MODELS)}"
         )
+# Encoders predict no next token from their layers.
+LENS_MODELS = [
+    model
+    for model in LAYER_MODELS
+    if model in LADDER
+    or FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.family not in ENCODERS
+]
 # What names the model in rows.
 OF_MODEL = dict(
     suite=lambda wildcards: SUITES[wildcards.model],
@@ -375,7 +382,7 @@ rule layer_claims:
         note="<results>/layer_claims.csv.note.json",
         tables=expand(
             "<results>/report/tables/{table}.md",
-            table=["layer_claims", "layer_claims_not_run"],
+            table=["layer_claims", "layer_claims_not_run", "layer_comparison"],
         ),
     log:
         "<logs>/layer_claims.log",

@@ -31,7 +31,14 @@ CLASSIFIERS = {
 }
 
 
-def lines(axes: Axes, rows: Mapping[str, pd.DataFrame], colours: Mapping[str, str], names: Mapping[str, str]) -> None:
+def lines(
+    axes: Axes,
+    rows: Mapping[str, pd.DataFrame],
+    colours: Mapping[str, str],
+    names: Mapping[str, str],
+    *,
+    top: float = 103,
+) -> None:
     """A line of accuracies over the models for each label, named at its end; one piece for each suite.
 
     Args:
@@ -39,6 +46,7 @@ def lines(axes: Axes, rows: Mapping[str, pd.DataFrame], colours: Mapping[str, st
         rows: label -> rows with one value for each model.
         colours: label -> colour.
         names: model -> its short name, in the order of the axis.
+        top: where the axis ends, in percent.
     """
     places = {model: i for i, model in enumerate(names)}
     labels = []
@@ -51,7 +59,7 @@ def lines(axes: Axes, rows: Mapping[str, pd.DataFrame], colours: Mapping[str, st
         labels.append((float(places[last["model"]]), float(last["value"]) * PERCENT, label, colours[label]))
     axes.set_xticks(range(len(names)), list(names.values()))
     axes.set_xlim(-0.3, len(names) - 0.4)
-    axes.set_ylim(0, 103)
+    axes.set_ylim(0, top)
     axes.set_ylabel("correct, %")
     theme.end_labels(axes, labels)
 
