@@ -94,9 +94,9 @@ def layer_numbers(probes: pd.DataFrame, texts: str) -> Variables:
         "layers": int(best["n_layers"]),
         "chance": f"{chance['value'].mean() * PERCENT:.0f} %",
         "best": interval(best, digits=1),
-        "best_model": best["model"],
+        "best_model": escape(best["model"]),
         "worst": interval(worst, digits=1),
-        "worst_model": worst["model"],
+        "worst_model": escape(worst["model"]),
         "mean": f"{accuracy['value'].mean() * PERCENT:.1f} %",
         "leaky_mean": f"{leaky * PERCENT:.1f} %" if leaky == leaky else NOT_RUN,
         "vectors": f"{int(best['n']):,}",
@@ -156,7 +156,8 @@ def suites_table(inventory: pd.DataFrame) -> str:
     for row in inventory.itertuples(index=False):
         commit = f"`{row.commit[:12]}`" if isinstance(row.commit, str) else "not pinned"
         name = row.model if row.checkpoint == "main" else f"{row.model}, {row.checkpoint}"
-        lines.append([row.suite, name, commit, f"{row.rows:,} × {row.dims:,}", row.licence, row.reason])
+        suite, name, licence, reason = map(escape, (row.suite, name, row.licence, row.reason))
+        lines.append([suite, name, commit, f"{row.rows:,} × {row.dims:,}", licence, reason])
     return markdown_table(lines)
 
 
@@ -166,7 +167,8 @@ def other_tasks_table(rows: pd.DataFrame | None) -> str:
         return "No task of another kind is part of this study (`other_tasks` in its parameters): **not run**.\n"
     lines = [["model", "task", "metric", "score × 100", "n", "interval over"]]
     for _, row in rows.sort_values(["task", "suite", "dim", "model"]).iterrows():
-        lines.append([row["model"], row["task"], row["metric"], interval(row), f"{row['n']:,}", row["interval_over"]])
+        names = [escape(row[column]) for column in ("model", "task", "metric")]
+        lines.append([*names, interval(row), f"{row['n']:,}", row["interval_over"]])
     return markdown_table(lines)
 
 

@@ -186,7 +186,9 @@ def comparison_table(rows: pd.DataFrame) -> str:
         said = f"{row.published * SCALE:.2f}" + ("" if row.valid else " (wrong)")
         name = row.tokenizer if row.suite == "random" else row.model
         difference, inside = f"{row.difference * SCALE:+.2f}", "yes" if row.inside else "no"
-        lines.append([name, ":".join(words), row.task, row.metric, interval, said, difference, inside])
+        lines.append(
+            [escape(name), escape(":".join(words)), escape(row.task), row.metric, interval, said, difference, inside]
+        )
     sound = rows[rows["valid"]]
     after = [
         f"{int(sound['inside'].sum())} of {len(sound)} published scores lie inside our 95 % interval over queries."
