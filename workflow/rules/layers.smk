@@ -407,3 +407,37 @@ rule layer_claims:
         " --other-texts {params.other_texts}"
         " --tables {params.tables:q}"
         " --output {output.claims:q} 2> {log:q}"
+
+
+rule layer_costs:
+    """Tabulate what this chapter took; a target of its own, because it is another in each run."""
+    input:
+        code=command_sources("costs"),
+        fits=expand(rules.probe.output.rows, model=LAYER_MODELS),
+        base=expand(
+            [
+                rules.grid.output.rows,
+                rules.ablate.output.rows,
+                rules.transfer.output.rows,
+            ],
+            model=SETTINGS["base"],
+        ),
+        structure=expand(rules.geometry.output.structure, model=LAYER_MODELS),
+        points=expand(rules.reductions.output.points, model=SETTINGS["pictured"]),
+        lens=expand(rules.logit_lens.output.rows, model=LENS_MODELS),
+    output:
+        "<results>/layer_costs.csv",
+        "<results>/layer_costs.csv.note.json",
+    log:
+        "<logs>/layer_costs.log",
+    benchmark:
+        "<benchmarks>/layer_costs.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        steps="states probe grid ablate transfer geometry reductions logit_lens",
+        folder=subpath(output[0], parent=True),
+    shell:
+        "python -m embscale costs {params.folder:q}/benchmarks"
+        " --steps {params.steps}"
+        " --output {output[0]:q} 2> {log:q}"
