@@ -12,6 +12,7 @@ sys.path[:0] = [
 ]
 
 from embscale.errors import EmbscaleError
+from embscale.families import ENCODERS
 from embscale.parameters import ParameterError, check
 from embscale.suites import check_pinned, has_token, plan_study
 from guards import RunLock, drop_conda_if_missing, failures, use_this_checkout
@@ -130,7 +131,7 @@ rule chapter_layers:
         expand(rules.transfer.output, model=SETTINGS["base"]),
         expand(rules.geometry.output, model=LAYER_MODELS),
         expand(rules.reductions.output, model=SETTINGS["pictured"]),
-        expand(rules.logit_lens.output, model=LAYER_MODELS),
+        expand(rules.logit_lens.output, model=LENS_MODELS),
 
 
 rule chapter_words:

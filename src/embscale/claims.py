@@ -30,6 +30,7 @@ import yaml
 from embscale import published, statistics
 from embscale.errors import EmbscaleError
 from embscale.numbers import markdown_table
+from embscale.report.markdown import escape
 from embscale.scores import KEYS, NONE
 from embscale.statistics import Estimate
 
@@ -894,7 +895,8 @@ def claims_table(rows: pd.DataFrame) -> str:
         said = f"; said to be {row.expected}" if isinstance(row.expected, str) and row.expected else ""
         found = f"{row.effect * scale:.2f} [{row.ci_low * scale:.2f}, {row.ci_high * scale:.2f}]"
         p = "" if pd.isna(row.p_holm) else f"{row.p_holm:.2g}"
-        lines.append([row.claim, row.words, f"{row.suite}: {what}{said}", found, p, f"**{row.verdict}**"])
+        asked = escape(f"{row.suite}: {what}{said}")
+        lines.append([row.claim, escape(row.words), asked, found, p, f"**{row.verdict}**"])
     return markdown_table(lines)
 
 
@@ -905,7 +907,7 @@ def not_run_table(rows: pd.DataFrame) -> str:
         return "Every claim was run.\n"
     lines = [["claim", "the study says", "to be asked of", "not run because"]]
     for row in missing.itertuples(index=False):
-        lines.append([row.claim, row.words, row.suite, row.detail])
+        lines.append([row.claim, *map(escape, (row.words, row.suite, row.detail))])
     return markdown_table(lines)
 
 
@@ -922,7 +924,7 @@ def description_table(rows: pd.DataFrame) -> str:
             value = f"{row.value * scale:.2f}"
         else:
             value = f"{row.value * scale:.2f} [{row.ci_low * scale:.2f}, {row.ci_high * scale:.2f}]"
-        lines.append([row.suite, row.quantity, row.item, value, f"{row.n:,}"])
+        lines.append([*map(escape, (row.suite, row.quantity, row.item)), value, f"{row.n:,}"])
     return markdown_table(lines)
 
 
@@ -934,5 +936,6 @@ def confounds_table(rows: pd.DataFrame) -> str:
     lines = [["suite", "fact", "correlation with log width", "models", "values, from narrow to wide"]]
     for row in varying.itertuples(index=False):
         correlation = "" if pd.isna(row.correlation) else f"{row.correlation:.2f}"
-        lines.append([row.suite, row.fact.replace("_", " "), correlation, str(row.models), row.known])
+        known = escape(row.known)
+        lines.append([escape(row.suite), escape(row.fact.replace("_", " ")), correlation, str(row.models), known])
     return markdown_table(lines)

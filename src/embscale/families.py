@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
+# Families whose blocks do not predict the next token.
+ENCODERS = ("bert", "t5")
+
+
 @dataclass(frozen=True)
 class Positions:
     """Learned vectors, one for each place in a text, that are added to the rows.

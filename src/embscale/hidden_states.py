@@ -37,7 +37,7 @@ from embscale.texts import Sample
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 EMBEDDING = "embedding"
 BLOCK_INPUT = "block input"
@@ -122,11 +122,23 @@ def skeleton(folder: Path) -> PreTrainedModel:
     import torch
     import transformers
 
+    config = read_config(folder)
     with _told(folder), torch.device("meta"):
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         model_class = getattr(transformers, family(config.model_type).model_class)
         model: PreTrainedModel = getattr(model_class, "from_config", model_class)(config)
     return model
+
+
+def read_config(folder: Path) -> PreTrainedConfig:
+    """A checkpoint's ``config.json`` as the library reads it.
+
+    Raises:
+        EmbscaleError: it is missing or broken.
+    """
+    import transformers
+
+    with _told(folder):
+        return transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
 
 
 def load_model(folder: Path, *, precision: Precision = "float32", device: str = "cpu") -> PreTrainedModel:
@@ -146,17 +158,39 @@ def load_model(folder: Path, *, precision: Precision = "float32", device: str = 
     import torch
     import transformers
 
-    transformers.logging.disable_progress_bar()
     dtype: torch.dtype = getattr(torch, precision)
     empty = skeleton(folder)
     needed = dtype.itemsize * sum(weight.numel() for weight in empty.parameters())
     placement = {"device_map": "auto"} if _is_spread(folder, needed, device) else {}
+    model_class = getattr(transformers, family(empty.config.model_type).model_class)
+    model: Any = from_files(folder, model_class, empty.config, precision=precision, **placement)
+    model.config.use_cache = False
+    placed: PreTrainedModel = model if placement else model.to(device)
+    return placed
+
+
+def from_files(
+    folder: Path,
+    model_class: Any,  # noqa: ANN401 (one of transformers')
+    config: PreTrainedConfig,
+    *,
+    precision: Precision,
+    **placement: str,
+) -> PreTrainedModel:
+    """A model of some class with the weights of a checkpoint, none of them left to chance, not for training.
+
+    Raises:
+        EmbscaleError: a file is broken or a weight is missing.
+    """
+    import torch
+    import transformers
+
+    transformers.logging.disable_progress_bar()
     with _told(folder):
-        model_class = getattr(transformers, family(empty.config.model_type).model_class)
         model, report = model_class.from_pretrained(
             folder,
-            config=empty.config,
-            dtype=dtype,
+            config=config,
+            dtype=getattr(torch, precision),
             local_files_only=True,
             use_safetensors=checkpoint_files(folder)[1].suffix == ".safetensors",
             weights_only=True,  # nothing in a pickle is executed
@@ -166,8 +200,8 @@ def load_model(folder: Path, *, precision: Precision = "float32", device: str = 
     # The library fills missing weights with random numbers and goes on.
     if missing := sorted(report["missing_keys"]):
         raise EmbscaleError(f"{folder}: {len(missing)} weights are missing, {missing[0]} first; fetch it again")
-    model.config.use_cache = False
-    return model.eval() if placement else model.eval().to(device)
+    loaded: PreTrainedModel = model.eval()
+    return loaded
 
 
 @contextlib.contextmanager

@@ -42,10 +42,11 @@ KINDS = {
 NUMBERS = ("tokens", "texts_count", "k", "refit", "reference")  # of these columns; the others are names
 NEEDED = ["suite", "model", "width", "value", "ci_low", "ci_high", "n"]
 
-# The study's own way, and the one that is fitted to the end and tested on texts of its own.
+# The study's own way; the one that is fitted to the end and tested on texts of its own; and one that is not linear.
 WAYS = {
     "faithful": {"classifier": "sgd", "split": "vector"},
     "honest": {"classifier": "logistic_regression", "split": "text"},
+    "tree": {"classifier": "decision_tree", "split": "text"},
 }
 STUDY_DIMENSIONS = 1024  # of gpt2-medium, of which the study masks four
 
@@ -323,6 +324,15 @@ def above_chance(
 
 
 @_statistic
+def at_chance(
+    subject: Subject, *, way: str, margin: float, input_: str = "raw", models: list[str] | None = None
+) -> list[Part]:
+    """Accuracy less that of naming layers at random, which is hardly any."""
+    parts = above_chance(subject, way=way, least=-margin, input_=input_, models=models)
+    return [replace(part, high=margin) for part in parts]
+
+
+@_statistic
 def best_of_grid(subject: Subject, *, model: str, low: float, high: float) -> list[Part]:
     """The highest accuracy of a model over windows and numbers of texts."""
     (found,) = subject.having("grid", [model], **_grid("faithful"))
@@ -457,14 +467,25 @@ def same_on_new_texts(subject: Subject, *, margin: float, model: str) -> list[Pa
     return [Part(f"split by vector less split by text, {found}", leaky - honest, -margin, margin)]
 
 
+def beside_published(probes: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
+    """Our accuracies by the study's protocol beside its own, see `embscale.published.compare_layers`.
+
+    Args:
+        probes: as `read` gives them.
+        grid: likewise; a run that is in both counts once.
+    """
+    rows = pd.concat([probes.assign(design="as_published"), grid[grid["design"] == "as_published"]], ignore_index=True)
+    if rows.empty or not set(published.SAME_RUN) <= set(rows.columns):
+        return pd.DataFrame(columns=published.LAYER_COMPARISON)
+    once = rows.drop_duplicates(["seed", "layer", "metric", "classifier", "split", *published.SAME_RUN])
+    return published.compare_layers(once, published.huang())
+
+
 @_statistic
 def published_runs(subject: Subject, *, texts: str, margin: float) -> list[Part]:
     """Our accuracies by the study's protocol less its own, run by run."""
-    rows = pd.concat([subject.rows["probes"], subject.rows["grid"]], ignore_index=True)
-    if not {"tokens", "texts_count", "n_layers", "trained_on"} <= set(rows.columns) or rows.empty:
-        raise NotRun("no classifier of the study's protocol was run")
-    rows = rows[rows["texts"] == texts].drop_duplicates(["seed", "metric", "classifier", "split", *published.SAME_RUN])
-    both = published.compare_layers(rows, published.huang())
+    both = beside_published(subject.rows["probes"], subject.rows["grid"])
+    both = both[both["texts"] == texts]
     if both.empty:
         raise NotRun(f"none of the study's runs on {texts} was repeated")
     parts = []

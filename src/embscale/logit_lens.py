@@ -17,16 +17,14 @@ import pandas as pd
 
 from embscale import jackknife
 from embscale.errors import EmbscaleError
-from embscale.families import anatomy, family
+from embscale.families import ENCODERS, anatomy, family
 from embscale.geometry import JACKKNIFE, chunks, measured, used_vectors
-from embscale.hidden_states import FINAL_NORM, HiddenStates, checkpoint_files
+from embscale.hidden_states import FINAL_NORM, HiddenStates, from_files, read_config
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-# Families whose blocks do not predict the next token.
-ENCODERS = ("bert", "t5")
 COLUMNS = ["layer", "layer_index", "metric", "value", "ci_low", "ci_high", "n", "reference", "interval_over"]
 
 Head = Callable[["torch.Tensor"], "torch.Tensor"]
@@ -45,32 +43,13 @@ def load_model(folder: Path) -> PreTrainedModel:
     Raises:
         EmbscaleError: the family is unknown or an encoder, a file is broken, or a weight is missing.
     """
-    import torch
     import transformers
-    from safetensors import SafetensorError
 
-    transformers.logging.disable_progress_bar()
-    try:
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-        family(config.model_type)
-        if reason := why_not(config.model_type):
-            raise EmbscaleError(f"{folder}: {reason}")
-        loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            local_files_only=True,
-            use_safetensors=checkpoint_files(folder)[1].suffix == ".safetensors",
-            weights_only=True,  # nothing in a pickle is executed
-            output_loading_info=True,
-        )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        first = str(error).strip().partition("\n")[0]
-        raise EmbscaleError(f"{folder}: not a checkpoint that transformers can load ({first})") from error
-    model, report = loaded
-    if missing := sorted(report["missing_keys"]):
-        raise EmbscaleError(f"{folder}: {len(missing)} weights are missing, {missing[0]} first; fetch it again")
-    return model.eval()
+    config = read_config(folder)
+    family(config.model_type)
+    if reason := why_not(config.model_type):
+        raise EmbscaleError(f"{folder}: {reason}")
+    return from_files(folder, transformers.AutoModelForCausalLM, config, precision="float32")
 
 
 def heads(model: PreTrainedModel) -> tuple[Head, Head]:

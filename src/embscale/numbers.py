@@ -11,7 +11,9 @@ from typing import Any
 
 import pandas as pd
 
+from embscale.figures.layer_accuracy import selected
 from embscale.figures.scaling import NAMES, PERCENT, final_rows, metric_label, random_band
+from embscale.report.markdown import escape
 
 Variables = dict[str, Any]
 
@@ -80,11 +82,11 @@ def score_numbers(rows: pd.DataFrame) -> Variables:
 
 def layer_numbers(probes: pd.DataFrame, texts: str) -> Variables:
     """Accuracy of the layer classifiers, highest and lowest model, on honest and leaky splits; `texts` in words."""
-    accuracy = _whole(probes, "accuracy")
-    chance = _whole(probes, "chance")
+    accuracy = selected(probes, metric="accuracy")
+    chance = selected(probes, metric="chance")
     best, worst = accuracy.loc[accuracy["value"].idxmax()], accuracy.loc[accuracy["value"].idxmin()]
     fitted = probes[probes["metric"] == "accuracy"]
-    leaky = _whole(probes, "accuracy", split="vector")["value"].mean()
+    leaky = selected(probes, metric="accuracy", split="vector")["value"].mean()
     return {
         "texts": texts,
         "texts_count": int(best["texts_count"]),
@@ -92,9 +94,9 @@ def layer_numbers(probes: pd.DataFrame, texts: str) -> Variables:
         "layers": int(best["n_layers"]),
         "chance": f"{chance['value'].mean() * PERCENT:.0f} %",
         "best": interval(best, digits=1),
-        "best_model": best["model"],
+        "best_model": escape(best["model"]),
         "worst": interval(worst, digits=1),
-        "worst_model": worst["model"],
+        "worst_model": escape(worst["model"]),
         "mean": f"{accuracy['value'].mean() * PERCENT:.1f} %",
         "leaky_mean": f"{leaky * PERCENT:.1f} %" if leaky == leaky else NOT_RUN,
         "vectors": f"{int(best['n']):,}",
@@ -119,12 +121,12 @@ def score_table(rows: pd.DataFrame) -> str:
 def layer_table(probes: pd.DataFrame) -> str:
     """Markdown rows of each model's layer classifier."""
     metrics = ("accuracy", "mean_absolute_layer_error", "within_one_accuracy")
-    by_metric = {metric: _whole(probes, metric).set_index("model") for metric in metrics}
+    by_metric = {metric: selected(probes, metric=metric).set_index("model") for metric in metrics}
     lines = [["model", "layers", "accuracy, %", "within one layer, %", "mean layer error", "vectors tested"]]
     for model, row in by_metric["accuracy"].iterrows():
         lines.append(
             [
-                str(model),
+                escape(str(model)),
                 str(row["n_layers"]),
                 interval(row, digits=1),
                 interval(by_metric["within_one_accuracy"].loc[model], digits=1),
@@ -154,7 +156,8 @@ def suites_table(inventory: pd.DataFrame) -> str:
     for row in inventory.itertuples(index=False):
         commit = f"`{row.commit[:12]}`" if isinstance(row.commit, str) else "not pinned"
         name = row.model if row.checkpoint == "main" else f"{row.model}, {row.checkpoint}"
-        lines.append([row.suite, name, commit, f"{row.rows:,} × {row.dims:,}", row.licence, row.reason])
+        suite, name, licence, reason = map(escape, (row.suite, name, row.licence, row.reason))
+        lines.append([suite, name, commit, f"{row.rows:,} × {row.dims:,}", licence, reason])
     return markdown_table(lines)
 
 
@@ -164,7 +167,8 @@ def other_tasks_table(rows: pd.DataFrame | None) -> str:
         return "No task of another kind is part of this study (`other_tasks` in its parameters): **not run**.\n"
     lines = [["model", "task", "metric", "score × 100", "n", "interval over"]]
     for _, row in rows.sort_values(["task", "suite", "dim", "model"]).iterrows():
-        lines.append([row["model"], row["task"], row["metric"], interval(row), f"{row['n']:,}", row["interval_over"]])
+        names = [escape(row[column]) for column in ("model", "task", "metric")]
+        lines.append([*names, interval(row), f"{row['n']:,}", row["interval_over"]])
     return markdown_table(lines)
 
 
@@ -189,10 +193,3 @@ def markdown_table(lines: Sequence[Sequence[str]]) -> str:
     columns = list(zip(*body, strict=True)) or [()] * len(head)
     rule = ["--:" if any(cells) and all(NUMERIC.match(cell) for cell in cells if cell) else ":--" for cells in columns]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, rule, *body))
-
-
-def _whole(probes: pd.DataFrame, metric: str, *, split: str = "text") -> pd.DataFrame:
-    """Rows of a metric over all layers and seeds, of logistic regression on the hidden states as they are."""
-    kept = probes[(probes["metric"] == metric) & (probes["seed"] == "all") & probes["layer"].isna()]
-    kept = kept[(kept["classifier"] == "logistic_regression") & (kept["split"] == split) & (kept["input"] == "raw")]
-    return kept[kept["control"].fillna("none") == "none"]

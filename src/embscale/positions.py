@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import scipy.linalg
 
+from embscale import spectra
 from embscale.effective import Read, effective_table
 from embscale.errors import EmbscaleError
 from embscale.families import Positions, family
@@ -178,7 +179,7 @@ def statistics(vectors: np.ndarray) -> pd.DataFrame:
     shares = np.square(np.linalg.svd(centred, compute_uv=False)) / (total if total > 0 else np.nan)
     shares = np.where(shares < NEGLIGIBLE**2, 0, shares)
     frames.append(_frame("variance", np.arange(1, len(shares) + 1), shares, n=places))
-    frames.append(_frame("participation_ratio", [0], [1 / np.square(shares).sum()], n=places))
+    frames.append(_frame("participation_ratio", [0], spectra.participation_ratio(shares)[None], n=places))
     columns = sorted({width, *(2**power for power in range(1, width.bit_length()))})
     spans = [_span(places, count) for count in columns]
     found = [np.square(span.T @ centred).sum() / (total if total > 0 else np.nan) for span in spans]

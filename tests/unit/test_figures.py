@@ -195,7 +195,7 @@ def test_tables_say_what_was_not_run():
         [("opt", "opt-175b", "main", "", np.nan, 50272, 12288, "OPT licence", "restricted", "On no hub.")],
         columns=["suite", "model", "checkpoint", "repo", "commit", "rows", "dims", "licence", "status", "reason"],
     )
-    assert "| opt | opt-175b | not pinned | 50,272 × 12,288 | OPT licence | On no hub. |" in numbers.suites_table(
+    assert "| opt | opt-175b | not pinned | 50,272 × 12,288 | OPT licence | On no hub\\. |" in numbers.suites_table(
         inventory
     )
     assert "None" in numbers.suites_table(inventory.head(0))

@@ -210,6 +210,7 @@ CASES = {
     ),
     "picture_shows": ({"reduction": "umap", "high": 0.25}, pictures(0.9, 0.1, "umap"), pictures(0.9, 0.8, "umap")),
     "above_chance": (WAY | {"least": 0.3}, probes(models(0.8, 0.7)), probes(models(0.8, 0.45))),
+    "at_chance": (WAY | {"margin": 0.05}, probes(models(0.21, 0.2)), probes(models(0.21, 0.3))),
     "falls_with_size": (
         WAY | {"corrected_for_chance": True},
         probes(models(0.9, 0.8, 0.6)),
@@ -338,6 +339,21 @@ def test_the_studys_own_runs_are_compared_one_by_one():
     near = near.assign(ci_low=near["value"] - 0.003, ci_high=near["value"] + 0.003)
     assert found(near)["verdict"] == "reproduced" and found(near)["models"] == "gpt2"
     assert found(mine)["verdict"] == "not reproduced" and "30 tokens" in found(mine)["statistic"]
+
+
+def test_a_run_that_is_in_both_kinds_of_rows_is_set_beside_the_published_one_once():
+    run = {"model": "gpt2", "trained_on": "imdb", "texts": "imdb", "tokens": 50, "texts_count": 1000, "n_layers": 13}
+    run |= {"classifier": "sgd", "split": "vector", "input": "raw", "control": "none", "seed": "all", "layer": ""}
+    run |= {"metric": "accuracy", "value": 0.9, "ci_low": 0.89, "ci_high": 0.91, "n": 100}
+    probe_rows = pd.DataFrame([run | {"design": ""}, run | {"design": "", "model": "gpt2-large", "n_layers": 37}])
+    grid_rows = pd.DataFrame([run | {"design": "matched", "value": 0.1}, run | {"design": "as_published"}])
+    both = layer_claims.beside_published(probe_rows, grid_rows)
+    assert sorted(both["model"]) == ["gpt2", "gpt2-large"] and (both["ours"] == 0.9).all()
+    told = published.layer_comparison_table(both)
+    assert "| gpt2 | imdb | imdb | 50 | 1,000 | raw | 90.0 [89.0, 91.0] | 89.9 | +0.1 |" in told
+    assert "1 of 2 published accuracies lie inside" in told
+    assert "**not run**" in published.layer_comparison_table(both.head(0))
+    assert layer_claims.beside_published(probe_rows.drop(columns="tokens"), grid_rows.drop(columns="tokens")).empty
 
 
 def test_the_entries_are_sound_and_name_figures_of_the_layers():

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from layer_states import made, noise
 
-from embscale import hidden_states
+from embscale import hidden_states, published
 from embscale.cli import execute
+from embscale.figures import layer_controls, layer_grid
 from embscale.layer_classifiers import CLASSIFIERS
 from embscale.layer_examples import EXPECTED, INPUTS
 
@@ -194,8 +195,45 @@ FIGURES = {
                      metric="accuracy_change")["value"].item()
         ),
     ),
+    "layer_stability": (
+        "ablate", "rows",
+        lambda rows: "weights as they are (the study's) {:.0f} %, weights of standardised dimensions {:.0f} %, random "
+        "sets 50 %".format(*(
+            100 * of(rows, experiment="stability", weights=weights, k=2, width=4)["value"].item()
+            for weights in ("raw", "standardised")
+        )),
+    ),
+    "layer_prefixes": (
+        "ablate", "rows",
+        lambda rows: "random dimensions, 1: {:.1f}".format(
+            100 * of(rows, experiment="prefix", choice="random", k=1, seed="all", width=4, metric="accuracy")[
+                "value"
+            ].item()
+        ),
+    ),
+    "layer_positions": (
+        "ablate", "rows",
+        lambda rows: "tested with the first position: all {:.1f} %, 0 {:.1f} %".format(*(
+            100 * of(rows, experiment="position", seed="all", width=4, **where)["value"].item()
+            for where in ({"choice": "with_first"}, {"choice": "bucket_with_first", "positions": "0"})
+        )),
+    ),
+    "layer_mean_shift": ("probe", "rows", lambda rows: "linear (by necessity) 100 to 100 %"),
+    "layer_calibration": (
+        "probe", "rows",
+        lambda rows: "random directions {:.1f}".format(
+            100 * of(rows, **MAIN | {"control": "scalar_norm"}, seed="all", metric="expected_calibration_error")[
+                "value"
+            ].mean()
+        ),
+    ),
     "layer_transfer": ("transfer", "rows", lambda rows: percent(rows, width=4, trained_on="mixed", texts="code")),
 }  # fmt: skip
+
+
+def outputs(folder, name):
+    files = {"svg": "svg", "partial": "md", "data": "csv"}
+    return [word for flag, end in files.items() for word in (f"--{flag}", str(folder / f"{name}.{end}"))]
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -203,13 +241,39 @@ def test_figures_show_what_the_rows_say_and_describe_it(name, written, tmp_path)
     source, file, words = FIGURES[name]
     paths = [str(written[source][width] / f"{file}.csv") for width in WIDTHS]
     for run in ("a", "b"):
-        outputs = ["--svg", str(tmp_path / f"{run}.svg"), "--partial", str(tmp_path / f"{run}.md"), "--image", "f.svg"]
-        assert execute("draw", [name, "--rows", *paths, *outputs]) == 0
+        assert execute("draw", [name, "--rows", *paths, *outputs(tmp_path, run), "--image", "f.svg"]) == 0
     svg = (tmp_path / "a.svg").read_bytes()
     assert svg == (tmp_path / "b.svg").read_bytes() and svg.count(b"<path") > 20
     partial = (tmp_path / "a.md").read_text()
     rows = pd.concat([pd.read_csv(path, dtype={"seed": str}) for path in paths])
-    assert re.fullmatch(r'!\[\]\(f\.svg\)\{fig-alt="[^"]{80,}"\}\n', partial) and words(rows) in partial, partial
+    image, _, source = partial.partition("\n\n")
+    assert re.fullmatch(r'!\[\]\(f\.svg\)\{fig-alt="[^"]{80,}"\}', image) and words(rows) in image, partial
+    assert source.startswith('<details class="source">') and (tmp_path / "a.csv").is_file()
+
+
+def test_controls_are_judged_by_what_was_predicted_of_them(written):
+    rows = pd.concat([read(written["probe"][width]) for width in WIDTHS])
+    found = layer_controls.as_predicted(rows)
+    assert set(found) == set(layer_controls.CONTROLS.values())
+    # Layers that differ in their means alone: Gaussian vectors of the same means do as well.
+    assert found["Gaussian"].all() and list(found["Gaussian"].index) == ["tiny-4", "tiny-6"]
+    of_directions = (rows["control"] == "scalar_norm") & (rows["metric"] == "log_loss")
+    surely = rows.assign(ci_high=rows["ci_high"].where(~of_directions, 0.5))
+    assert not layer_controls.as_predicted(surely)["random directions"].any()
+    lengths = (rows["classifier"] == "norm_only") & (rows["metric"] == "accuracy")
+    far = rows.assign(value=rows["value"].where(~lengths, 1.2))
+    assert not layer_controls.as_predicted(far)["study's random"].any()
+
+
+def test_published_accuracies_are_drawn_hollow_beside_ours(written):
+    rows = read(written["grid"][4]).assign(model="gpt2", suite="gpt2")
+    theirs = published.huang().query("model == 'gpt2' and source == 'grid'")
+    left, right = layer_grid.draw(rows).axes
+    hollow = [line for line in left.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
+    shown = {(x, round(y, 6)) for line in hollow for x, y in zip(*line.get_data(), strict=True)}
+    assert shown == {(row.texts_count, round(100 * row.value, 6)) for row in theirs.itertuples()}
+    assert not [line for line in right.lines if line.get_markerfacecolor() == "white"]
+    assert "gpt2, published: 46.5 to 95.2 %" in layer_grid.describe(rows)
 
 
 @pytest.mark.parametrize("name", ["layer_controls", "layer_curves"])
@@ -218,6 +282,5 @@ def test_a_figure_of_what_was_not_run_says_so(name, written, tmp_path):
     rows = pd.read_csv(written[source][4] / f"{file}.csv", dtype={"seed": str})
     rows = of(rows, control="none") if name == "layer_controls" else rows.head(1).assign(epoch=np.nan)
     rows.to_csv(tmp_path / "rows.csv", index=False)
-    outputs = ["--svg", str(tmp_path / "f.svg"), "--partial", str(tmp_path / "f.md")]
-    assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *outputs]) == 0
+    assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *outputs(tmp_path, "f")]) == 0
     assert "**not run**" in (tmp_path / "f.md").read_text()

@@ -49,13 +49,19 @@ def structure_rows(layers=LAYERS):
     for model, width in MODELS:
         shared = {"model": model, "width": width, "scaling": "unit", "n": 100, "reference": 0.1, "layer_b": ""}
         for i, a in enumerate(layers):
-            rows.append(shared | {"quantity": "effective_rank", "layer_a": a, "value": width / (i + 1)})
+            for scaling in ("raw", "unit"):
+                for quantity, value in (
+                    ("effective_rank", width / (i + 1)),
+                    ("participation_ratio", width / (2 * i + 2)),
+                ):
+                    rows.append(shared | {"scaling": scaling, "quantity": quantity, "layer_a": a, "value": value})
             for j, b in enumerate(layers[i:], i):
                 for quantity in layer_structure.MEASURES:
                     if i < j or quantity == "subspace_overlap":
                         value = 0.95 if i == j else 1 / (1 + j - i)
                         rows.append(shared | {"quantity": quantity, "layer_a": a, "layer_b": b, "value": value})
-    return pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)
+    return frame.assign(ci_low=frame["value"] - 0.01, ci_high=frame["value"] + 0.01)
 
 
 def lens_rows():
@@ -93,6 +99,10 @@ FIGURES = {
     "layer_structure": (
         structure_rows,
         "neighbours kept: neighbouring layers 0.50 to 0.50, first and last 0.33, by chance 0.10",
+    ),
+    "layer_spread": (
+        structure_rows,
+        "participation ratio / width, from the first layer to the last: ladder-w16 from 0.50 to 0.17, ladder-w32 from",
     ),
     "layer_lens": (lens_rows, "ladder-w16 0.0 % at embedding (by chance 2.0 %), 50.0 % at block 1"),
     "table_metrics": (

@@ -18,6 +18,13 @@ for model in SETTINGS["pictured"]:
         raise WorkflowError(
             f"layers.pictured: {model} takes no part in this study; allowed: {', '.join(LAYER_MODELS)}"
         )
+# Encoders predict no next token from their layers.
+LENS_MODELS = [
+    model
+    for model in LAYER_MODELS
+    if model in LADDER
+    or FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.family not in ENCODERS
+]
 # What names the model in rows.
 OF_MODEL = dict(
     suite=lambda wildcards: SUITES[wildcards.model],
@@ -375,7 +382,7 @@ rule layer_claims:
         note="<results>/layer_claims.csv.note.json",
         tables=expand(
             "<results>/report/tables/{table}.md",
-            table=["layer_claims", "layer_claims_not_run"],
+            table=["layer_claims", "layer_claims_not_run", "layer_comparison"],
         ),
     log:
         "<logs>/layer_claims.log",
@@ -400,3 +407,37 @@ rule layer_claims:
         " --other-texts {params.other_texts}"
         " --tables {params.tables:q}"
         " --output {output.claims:q} 2> {log:q}"
+
+
+rule layer_costs:
+    """Tabulate what this chapter took; a target of its own, because it is another in each run."""
+    input:
+        code=command_sources("costs"),
+        fits=expand(rules.probe.output.rows, model=LAYER_MODELS),
+        base=expand(
+            [
+                rules.grid.output.rows,
+                rules.ablate.output.rows,
+                rules.transfer.output.rows,
+            ],
+            model=SETTINGS["base"],
+        ),
+        structure=expand(rules.geometry.output.structure, model=LAYER_MODELS),
+        points=expand(rules.reductions.output.points, model=SETTINGS["pictured"]),
+        lens=expand(rules.logit_lens.output.rows, model=LENS_MODELS),
+    output:
+        "<results>/layer_costs.csv",
+        "<results>/layer_costs.csv.note.json",
+    log:
+        "<logs>/layer_costs.log",
+    benchmark:
+        "<benchmarks>/layer_costs.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        steps="states probe grid ablate transfer geometry reductions logit_lens",
+        folder=subpath(output[0], parent=True),
+    shell:
+        "python -m embscale costs {params.folder:q}/benchmarks"
+        " --steps {params.steps}"
+        " --output {output[0]:q} 2> {log:q}"

@@ -26,12 +26,21 @@ FIGURE_ROWS = {
     "layer_splits": PROBES,
     "layer_controls": PROBES,
     "layer_inputs": PROBES,
+    "layer_mean_shift": PROBES,
+    "layer_calibration": PROBES,
     "layer_curves": expand(rules.probe.output.curves, model=LAYER_MODELS),
     "layer_confusion": expand(rules.probe.output.confusion, model=LAYER_MODELS),
     "layer_grid": expand(rules.grid.output.rows, model=SETTINGS["base"]),
     **{
         f"layer_{part}": expand(rules.ablate.output.rows, model=SETTINGS["base"])
-        for part in ["contributions", "cumulative", "masks"]
+        for part in [
+            "contributions",
+            "cumulative",
+            "masks",
+            "stability",
+            "prefixes",
+            "positions",
+        ]
     },
     "layer_transfer": expand(rules.transfer.output.rows, model=SETTINGS["base"]),
     "layer_norms": expand(rules.geometry.output.norms, model=LAYER_MODELS),
@@ -39,7 +48,8 @@ FIGURE_ROWS = {
         rules.reductions.output.points, model=SETTINGS["pictured"]
     ),
     "layer_structure": expand(rules.geometry.output.structure, model=LAYER_MODELS),
-    "layer_lens": expand(rules.logit_lens.output.rows, model=LAYER_MODELS),
+    "layer_spread": expand(rules.geometry.output.structure, model=LAYER_MODELS),
+    "layer_lens": expand(rules.logit_lens.output.rows, model=LENS_MODELS),
     **{
         f"primer_{of_table}": expand(
             rules.primer_of_table.output.rows, of_table=of_table

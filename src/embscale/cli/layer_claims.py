@@ -20,7 +20,7 @@ KINDS = {
     "structure": "from embscale geometry",
     "quality": "from embscale reductions",
 }
-TABLES = ("layer_claims", "layer_claims_not_run")
+TABLES = ("layer_claims", "layer_claims_not_run", "layer_comparison")
 # Columns that are names even where they look like numbers.
 NAMES = ("seed", "layer", "model", "suite", "texts", "trained_on", "layer_a", "layer_b")
 
@@ -44,13 +44,21 @@ def run(args: argparse.Namespace) -> None:
     inputs = [*(path for several in paths.values() for path in several), args.claims, published.LAYERS_FILE]
     outputs = [args.output, *(args.tables / f"{name}.md" for name in TABLES)]
     params = {"texts": args.texts, "other_texts": args.other_texts}
-    with recorded(command="layer-claims", params=params, inputs=inputs, outputs=outputs) as (csv, run_, not_run):
+    with recorded(command="layer-claims", params=params, inputs=inputs, outputs=outputs) as (
+        csv,
+        run_,
+        not_run,
+        compared,
+    ):
         entries = claims.load(args.claims, layer_claims.STATISTICS)
         frames = {kind: _read(several) for kind, several in paths.items() if several}
         found = layer_claims.ledger(entries, frames, texts=args.texts, other_texts=args.other_texts)
         found.to_csv(csv, index=False)
         run_.write_text(claims.claims_table(found), "utf-8")
         not_run.write_text(claims.not_run_table(found), "utf-8")
+        rows = layer_claims.read(frames)
+        both = layer_claims.beside_published(rows["probes"], rows["grid"])
+        compared.write_text(published.layer_comparison_table(both), "utf-8")
 
 
 def _read(paths: list[Path]) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from embscale.figures import theme
-from embscale.figures.layer_accuracy import MAIN, PERCENT
+from embscale.figures.layer_accuracy import MAIN, PERCENT, main_split
 
 COLUMNS = (
     "model", "width", "classifier", "split", "input", "control", "true_layer", "predicted_layer", "count"
@@ -18,9 +18,8 @@ WRITTEN = 13  # layers up to which numbers stand in the cells
 
 def _table(rows: pd.DataFrame) -> pd.DataFrame:
     """Percent of each true layer's vectors by predicted layer, all seeds together."""
-    for column, value in MAIN.items():
-        if column != "seed":
-            rows = rows[rows[column] == value]
+    for column, value in (MAIN | {"split": main_split(rows)}).items():
+        rows = rows[rows[column] == value]
     rows = rows[rows["width"] == rows["width"].max()]
     layers = list(dict.fromkeys(rows["true_layer"]))
     counts = rows.pivot_table(index="true_layer", columns="predicted_layer", values="count", aggfunc="sum")

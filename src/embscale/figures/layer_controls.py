@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -18,6 +19,10 @@ CONTROLS = {"gaussian": "Gaussian", "study_random": "study's random", "scalar_no
 REAL = "hidden states"
 LENGTH = "length alone"
 
+# What it takes for an outcome to be as it was predicted (`embscale.layer_examples.EXPECTED`), where that is not chance:
+# "high" is nearer to the hidden states than to chance, "norm" so near to the classifier that is given the length.
+NEAR = 0.05
+
 
 def _series(rows: pd.DataFrame, metric: str) -> dict[str, pd.DataFrame]:
     found = {REAL: selected(rows, metric=metric)}
@@ -28,37 +33,79 @@ def _series(rows: pd.DataFrame, metric: str) -> dict[str, pd.DataFrame]:
     return {name: some for name, some in found.items() if len(some)}
 
 
+def as_predicted(rows: pd.DataFrame) -> dict[str, pd.Series]:
+    """Whether each control came out as it was predicted, by model.
+
+    Chance is predicted of the log loss, which must not be below that of guessing: accuracy may be above it, because
+    few vectors leave weights of noise that are larger for layers of longer vectors.
+    """
+    accuracy, loss = (
+        {name: some.set_index("model") for name, some in _series(rows, metric).items()}
+        for metric in ("accuracy", "log_loss")
+    )
+    chance = selected(rows, metric="chance").set_index("model")["value"]
+    found = {}
+    for name in CONTROLS.values():
+        if name not in accuracy:
+            continue
+        value, expected = accuracy[name]["value"], _expected(accuracy[name])
+        if expected == "chance":
+            held = loss[name]["ci_high"] >= -np.log(chance)
+        elif expected == "high":
+            held = value > (accuracy[REAL]["value"] + chance) / 2
+        elif LENGTH in accuracy:
+            held = (value - accuracy[LENGTH]["value"]).abs() <= NEAR
+        else:
+            continue
+        found[name] = held.loc[value.index]
+    return found
+
+
 def draw(rows: pd.DataFrame) -> Figure:
-    """A line for each kind of vectors, with what was predicted in brackets; length alone for comparison."""
+    """Accuracy above, log loss less that of guessing below; a line for each kind of vectors, with the prediction."""
     rows = by_width(rows)
     names = short_names(rows)
+    figure = theme.figure(height=7.0)
+    above, below = figure.subplots(2, 1)
+    chance_line(above, rows, names)
     series = _series(rows, "accuracy")
-    predicted = {name: _expected(some) for name, some in series.items()}
-    labelled = {f"{name}{predicted[name]}": some for name, some in series.items()}
-    figure = theme.figure(height=4.4)
-    axes = figure.subplots()
-    chance_line(axes, rows, names)
-    lines(axes, labelled, theme.category_colours(list(labelled)), names)
-    axes.set_title("hidden states and random vectors (predicted outcome)")
+    labels = {name: f"{name} ({_expected(some)})".removesuffix(" ()") for name, some in series.items()}
+    colours = theme.category_colours(list(labels.values()))
+    lines(above, {labels[name]: some for name, some in series.items()}, colours, names)
+    above.set_title("hidden states and random vectors (predicted outcome)")
+    guessing = selected(rows, metric="chance").set_index("model")["value"].map(lambda chance: -np.log(chance))
+    for name, some in _series(rows, "log_loss").items():
+        less = some[["value", "ci_low", "ci_high"]].sub(some["model"].map(guessing), axis=0).to_numpy()
+        places = [list(names).index(model) for model in some["model"]]
+        value, low, high = less.T
+        errors = (value - low, high - value)
+        below.errorbar(places, value, errors, color=colours[labels[name]], marker="o", markersize=5)
+    below.axhline(0, color=theme.MUTED, linestyle="--", linewidth=1.2)
+    below.set_xticks(range(len(names)), list(names.values()))
+    below.set_xlim(above.get_xlim())
+    below.set_ylabel("nats")
+    below.set_title("log loss less that of guessing (dashed)")
     return figure
 
 
 def _expected(rows: pd.DataFrame) -> str:
     expected = rows["expected"].dropna().astype(str)
-    return f" ({expected.iloc[0]})" if len(expected) and expected.iloc[0] else ""
+    return expected.iloc[0] if len(expected) else ""
 
 
 def describe(rows: pd.DataFrame) -> str:
-    """What the figure shows: mean accuracy and log loss over the models, beside the prediction."""
+    """What the figure shows: mean accuracy and log loss over the models, and whether it is as predicted."""
     parts = []
-    losses = _series(rows, "log_loss")
+    losses, verdicts = _series(rows, "log_loss"), as_predicted(rows)
     for name, some in _series(rows, "accuracy").items():
-        expected = _expected(some).strip(" ()")
-        told = f", predicted {expected}" if expected else ""
-        parts.append(
-            f"{name} {some['value'].mean() * PERCENT:.1f} % (log loss {losses[name]['value'].mean():.2f}{told})"
-        )
+        told = f"log loss {losses[name]['value'].mean():.2f}"
+        if name in verdicts:
+            held = verdicts[name]
+            told += f", predicted {_expected(some)}, which holds for {held.sum()} of {len(held)} models"
+        parts.append(f"{name} {some['value'].mean() * PERCENT:.1f} % ({told})")
+    guessing = -np.log(selected(rows, metric="chance")["value"].mean())
     return (
-        "Lines over the models of the share of vectors whose layer is named correctly, mean of the models: "
-        f"{'; '.join(parts)}. Dashed: chance."
+        "Two panels of lines over the models: above, the share of vectors whose layer is named correctly, below, the "
+        f"log loss less that of guessing, which is {guessing:.2f}. Mean of the models: {'; '.join(parts)}. The "
+        "prediction of chance is one about the log loss. Dashed: chance."
     )

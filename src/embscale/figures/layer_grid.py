@@ -1,4 +1,7 @@
-"""Accuracy by number of texts and window, as published and with equally many vectors (Huang et al., Fig. 6)."""
+"""Accuracy by number of texts and window, as published and with equally many vectors (Huang et al., Fig. 6).
+
+Of models that the study ran too, hollow markers are the accuracies that it published, by its own protocol.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from embscale import published
 from embscale.figures import theme
 from embscale.figures.layer_accuracy import PERCENT
 
@@ -16,6 +20,7 @@ COLUMNS = (
 
 DESIGNS = {"as_published": "all vectors of the window", "matched": "as many as in the shortest"}
 MODELS = 4  # as many as the study has
+TICKS = 5  # numbers of texts that are named
 APART = 0.08  # of the windows' points, in doublings of the texts, so that their intervals do not hide each other
 
 
@@ -28,10 +33,17 @@ def _shown(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return rows, [models[i] for i in chosen]
 
 
+def _published(models: list[str]) -> pd.DataFrame:
+    """What the study published of these models' grids."""
+    theirs = published.huang()
+    return theirs[theirs["model"].isin(models) & (theirs["source"] == "grid")]
+
+
 def draw(rows: pd.DataFrame) -> Figure:
     """A row for each model, a column for each design, a line for each window."""
     rows, models = _shown(rows)
-    windows = sorted(rows["tokens"].unique())
+    theirs = _published(models)
+    windows = sorted({*rows["tokens"], *theirs["tokens"]})
     colours = dict(zip(windows, theme.ordered_colours(len(windows)), strict=True))
     figure = theme.figure(height=0.9 + 2.5 * len(models))
     panels = figure.subplots(len(models), len(DESIGNS), squeeze=False, sharex=True, sharey="row")
@@ -43,16 +55,28 @@ def draw(rows: pd.DataFrame) -> Figure:
                 value, low, high = (line[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
                 shift = 2 ** (APART * (number - (len(windows) - 1) / 2))
                 x, errors = line["texts_count"] * shift, (value - low, high - value)
-                axes.errorbar(x, value, errors, color=colours[window], marker="o", markersize=5, label=f"{window}")
-            theme.log2_ticks(axes, rows["texts_count"].tolist())
+                axes.errorbar(x, value, errors, color=colours[window], marker="o", markersize=5)
+            if design == "as_published":
+                for window, line in theirs[theirs["model"] == model].groupby("tokens"):
+                    shown = {"markeredgecolor": colours[window], "markerfacecolor": "white", "markersize": 5}
+                    axes.plot(line["texts_count"], line["value"] * PERCENT, marker="o", linestyle="", **shown)
+            counts = sorted({*rows["texts_count"], *theirs["texts_count"]})
+            # Of more than a panel has room for, every other one.
+            theme.log2_ticks(axes, counts if len(counts) <= TICKS else counts[:: -(-len(counts) // TICKS)])
+            axes.set_xlim(counts[0] / 2**0.35, counts[-1] * 2**0.35)
             if axes in panels[0]:
                 axes.set_title(title)
         row[0].set_ylabel(f"width {rows[rows['model'] == model]['width'].iloc[0]}: correct, %")
     for axes in panels[-1]:
         axes.set_xlabel("texts")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
+    handles = [panels[0, 0].plot([], [], color=colours[window], marker="o")[0] for window in windows]
+    labels = [f"{window}" for window in windows]
+    if len(theirs):
+        hollow = {"color": theme.MUTED, "markerfacecolor": "white", "marker": "o", "linestyle": ""}
+        handles.append(panels[0, 0].plot([], [], **hollow)[0])
+        labels.append("published")
     figure.legend(
-        handles, labels, title="first tokens of each text", loc="outside lower center", ncols=min(len(windows), 6)
+        handles, labels, title="first tokens of each text", loc="outside lower center", ncols=min(len(handles), 6)
     )
     return figure
 
@@ -70,6 +94,10 @@ def describe(rows: pd.DataFrame) -> str:
                 f"{model}, {title}: {first['value'] * PERCENT:.1f} % with {first['tokens']} tokens, "
                 f"{last['value'] * PERCENT:.1f} % with {last['tokens']}"
             )
+    theirs = _published(models)
+    for model, line in theirs.groupby("model", sort=False):
+        ends = line["value"] * PERCENT
+        parts.append(f"{model}, published: {ends.min():.1f} to {ends.max():.1f} %")
     return (
         "Lines of the share of vectors whose layer is named correctly against the number of texts, one for each window "
         f"of first tokens, in two designs. With {most['texts_count'].max()} texts: {'; '.join(parts)}."

@@ -35,6 +35,11 @@ def name_layers(axes: Axes, places: np.ndarray, layers: list[str]) -> None:
     axes.set_xlabel("layer (number of the block)")
 
 
+def layer_count(rows: pd.DataFrame) -> int:
+    """How many layers the rows name."""
+    return int(rows["layer"].nunique())
+
+
 def draw(rows: pd.DataFrame) -> Figure:
     """A line for each model with the range of its vectors; the final norm's output stands apart."""
     sets = [name for name in TITLES if name in set(rows["positions"])]
@@ -68,6 +73,7 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
         labels.append((x, float(end["mean"]), f"width {width}{factor}", colour))
     places = layers["layer_index"] + gap * layers["after_final_norm"].astype(bool)
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda length, _: f"{length:g}")
     name_layers(axes, places.to_numpy(), layers["layer"].tolist())
     axes.set_xlim(-0.3, float(places.max()) + 0.36 * max(last, 3))
     if layers["after_final_norm"].any():

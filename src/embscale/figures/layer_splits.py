@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from embscale.figures import NothingToShow, theme
-from embscale.figures.layer_accuracy import PERCENT, selected, short_names
+from embscale.figures.layer_accuracy import PERCENT, main_split, selected, short_names
 
 COLUMNS = (
     "suite", "model", "width", "classifier", "split", "input", "control", "seed", "layer", "metric", "value", "ci_low",
@@ -31,7 +31,14 @@ CLASSIFIERS = {
 }
 
 
-def lines(axes: Axes, rows: Mapping[str, pd.DataFrame], colours: Mapping[str, str], names: Mapping[str, str]) -> None:
+def lines(
+    axes: Axes,
+    rows: Mapping[str, pd.DataFrame],
+    colours: Mapping[str, str],
+    names: Mapping[str, str],
+    *,
+    top: float = 103,
+) -> None:
     """A line of accuracies over the models for each label, named at its end; one piece for each suite.
 
     Args:
@@ -39,6 +46,7 @@ def lines(axes: Axes, rows: Mapping[str, pd.DataFrame], colours: Mapping[str, st
         rows: label -> rows with one value for each model.
         colours: label -> colour.
         names: model -> its short name, in the order of the axis.
+        top: where the axis ends, in percent.
     """
     places = {model: i for i, model in enumerate(names)}
     labels = []
@@ -51,7 +59,7 @@ def lines(axes: Axes, rows: Mapping[str, pd.DataFrame], colours: Mapping[str, st
         labels.append((float(places[last["model"]]), float(last["value"]) * PERCENT, label, colours[label]))
     axes.set_xticks(range(len(names)), list(names.values()))
     axes.set_xlim(-0.3, len(names) - 0.4)
-    axes.set_ylim(0, 103)
+    axes.set_ylim(0, top)
     axes.set_ylabel("correct, %")
     theme.end_labels(axes, labels)
 
@@ -91,20 +99,21 @@ def draw(rows: pd.DataFrame) -> Figure:
     above.set_title("linear classifier, tested on")
     chance_line(below, rows, names)
     lines(below, classifiers, theme.category_colours(list(classifiers)), names)
-    below.set_title("tested on unseen texts (dashed: chance)")
+    below.set_title(f"tested on {SPLITS[main_split(rows)]} (dashed: chance)")
     return figure
 
 
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: each line's mean over the models."""
-    splits, classifiers = _series(by_width(rows))
+    rows = by_width(rows)
+    splits, classifiers = _series(rows)
     above, below = (
         ", ".join(f"{name} {some['value'].mean() * PERCENT:.1f} %" for name, some in series.items())
         for series in (splits, classifiers)
     )
-    chance = selected(rows, metric="chance")["value"].mean() * PERCENT
+    chance, tested = selected(rows, metric="chance")["value"].mean() * PERCENT, SPLITS[main_split(rows)]
     return (
         f"Two panels of lines over the models. Above, share of vectors whose layer a linear classifier names correctly "
-        f"by what it is tested on, mean of the models: {above}. Below, by classifier on unseen texts: {below}; chance "
+        f"by what it is tested on, mean of the models: {above}. Below, by classifier on {tested}: {below}; chance "
         f"is {chance:.0f} %."
     )

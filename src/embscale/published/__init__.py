@@ -41,6 +41,7 @@ import pandas as pd
 
 from embscale.errors import EmbscaleError
 from embscale.numbers import markdown_table
+from embscale.report.markdown import escape
 from embscale.scores import NONE
 
 FILE = Path(__file__).with_name("corey2024.csv")
@@ -185,7 +186,9 @@ def comparison_table(rows: pd.DataFrame) -> str:
         said = f"{row.published * SCALE:.2f}" + ("" if row.valid else " (wrong)")
         name = row.tokenizer if row.suite == "random" else row.model
         difference, inside = f"{row.difference * SCALE:+.2f}", "yes" if row.inside else "no"
-        lines.append([name, ":".join(words), row.task, row.metric, interval, said, difference, inside])
+        lines.append(
+            [escape(name), escape(":".join(words)), escape(row.task), row.metric, interval, said, difference, inside]
+        )
     sound = rows[rows["valid"]]
     after = [
         f"{int(sound['inside'].sum())} of {len(sound)} published scores lie inside our 95 % interval over queries."
@@ -233,3 +236,20 @@ def compare_layers(rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     both["difference"] = both["ours"] - both["published"]
     both["inside"] = both["published"].between(both["ci_low"], both["ci_high"])
     return both[LAYER_COMPARISON]
+
+
+def layer_comparison_table(rows: pd.DataFrame) -> str:
+    """Markdown rows of `compare_layers`, in percent; a sentence where there are none."""
+    if rows.empty:
+        return (
+            "No GPT-2 or Llama-2 on the second study's texts, windows and numbers of texts is part of this study, so "
+            "the comparison with its published accuracies was **not run**.\n"
+        )
+    lines = [["model", "trained on", "tested on", "tokens", "texts", "input", "ours, %", "published, %", "difference"]]
+    for row in rows.itertuples(index=False):
+        interval = f"{row.ours * SCALE:.1f} [{row.ci_low * SCALE:.1f}, {row.ci_high * SCALE:.1f}]"
+        names = [escape(name) for name in (row.model, row.trained_on, row.texts)]
+        counts = [str(row.tokens), f"{row.texts_count:,}", row.input]
+        lines.append([*names, *counts, interval, f"{row.published * SCALE:.1f}", f"{row.difference * SCALE:+.1f}"])
+    after = f"{int(rows['inside'].sum())} of {len(rows)} published accuracies lie inside our 95 % interval over texts."
+    return f"{markdown_table(lines)}\n{after}\n"

@@ -1,0 +1,26 @@
+"""Tabulate what the steps of a study took in time and memory, from Snakemake's benchmark files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from embscale.artifacts import recorded
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="results/STUDY/benchmarks")
+    parser.add_argument("--steps", nargs="+", required=True, metavar="RULE", help="states, probe and so on")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="COSTS.csv")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read, sum, write, and print the same."""
+    from embscale import costs
+
+    inputs = sorted(file for step in args.steps for file in (args.folder / step).glob("*.tsv"))
+    with recorded(command="costs", params={"steps": args.steps}, inputs=inputs, outputs=[args.output]) as (output,):
+        found = costs.costs(args.folder, args.steps)
+        found.to_csv(output, index=False, float_format="%.1f")
+    print(found.to_string(index=False, float_format="%.1f"))
