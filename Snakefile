@@ -3,6 +3,7 @@
 import re
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import yaml
@@ -17,7 +18,9 @@ from embscale.parameters import ParameterError, check
 from embscale.suites import check_pinned, has_token, plan_study
 from guards import RunLock, drop_conda_if_missing, failures, use_this_checkout
 from settle import settle
+from snakemake.logging import logger
 from sources import command_sources
+from summary import of_dag
 
 
 configfile: "params.yaml"
@@ -36,6 +39,7 @@ use_this_checkout(Path(workflow.basedir))
 DEFAULT_STUDY = yaml.safe_load(
     (Path(workflow.basedir) / "params.yaml").read_text("utf-8")
 )["study"]
+STARTED = time.time()
 PAGE = ("index.html", "index.html.note.json")
 SITE = (
     "report/_site"
@@ -62,8 +66,14 @@ onstart:
             )
 
 
+# Through Snakemake's logger, which keeps the order of what is told.
+onsuccess:
+    logger.info(of_dag(workflow.dag, STARTED))
+
+
 onerror:
-    print("\n".join(failures(log)), file=sys.stderr)
+    logger.info(of_dag(workflow.dag, STARTED))
+    logger.error("\n".join(failures(log)))
 
 
 include: "workflow/rules/common.smk"

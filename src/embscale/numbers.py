@@ -15,6 +15,8 @@ from embscale.figures.layer_accuracy import selected
 from embscale.figures.scaling import NAMES, PERCENT, final_rows, metric_label, random_band
 from embscale.report.markdown import escape
 
+FEWEST_DASHES, MOST_DASHES = 6, 36  # of a column of a table
+
 Variables = dict[str, Any]
 
 NOT_RUN = "not run"
@@ -61,7 +63,7 @@ def score_numbers(rows: pd.DataFrame) -> Variables:
         "models": len(full),
         "idf_widest": interval(weighted.iloc[-1]) if len(weighted) else NOT_RUN,
         **{kind: interval(found.iloc[0]) if len(found) else NOT_RUN for kind, found in alone.items()},
-        "widths": ", ".join(str(width) for width in full["dim"]),
+        "widths": ", ".join(f"{width:.0f}" for width in full["dim"]),
         "queries": f"{int(full['n'].iloc[0]):,}",
         "best": interval(best),
         "best_width": int(best["dim"]),
@@ -188,8 +190,17 @@ def interval(row: pd.Series, *, digits: int = 2) -> str:
 
 
 def markdown_table(lines: Sequence[Sequence[str]]) -> str:
-    """A pipe table; the first line is its head, columns of numbers are set to the right."""
+    """A pipe table; the first line is its head, columns of numbers are set to the right.
+
+    Where a line is too long for the page, the page shares out its width by the dashes below the head, so that they are
+    as many as the column has use for.
+    """
     head, *body = lines
     columns = list(zip(*body, strict=True)) or [()] * len(head)
-    rule = ["--:" if any(cells) and all(NUMERIC.match(cell) for cell in cells if cell) else ":--" for cells in columns]
+    rule = []
+    for name, cells in zip(head, columns, strict=True):
+        longest = max(map(len, (name, *cells)))
+        dashes = "-" * min(max(longest, FEWEST_DASHES), MOST_DASHES)
+        numeric = any(cells) and all(NUMERIC.match(cell) for cell in cells if cell)
+        rule.append(f"{dashes}:" if numeric else f":{dashes}")
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, rule, *body))

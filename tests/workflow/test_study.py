@@ -57,6 +57,12 @@ def test_the_page_is_there_with_all_its_figures(checkout):
     assert "{{<" not in page and "tiny" in page
 
 
+def test_no_figure_shows_markup_of_its_ticks(checkout):
+    """Names of models are no formulas, so that a label that is one would be shown as it is written."""
+    figures = list((checkout / "results/tiny/report/figures").glob("*.svg"))
+    assert figures and not [figure.name for figure in figures if "mathdefault" in figure.read_text()]
+
+
 def test_nothing_is_left_to_do(checkout):
     assert "Nothing to be done" in snakemake(checkout, "-n", *TINY).stdout
 

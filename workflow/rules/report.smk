@@ -189,6 +189,82 @@ rule numbers:
         " --tables {params.tables:q} 2> {log:q}"
 
 
+# A result of each kind of job, whose note tells with which settings it was run.
+MADE = [
+    rules.harvest.output.corpus,
+    rules.tokenizer.output.tokenizer,
+    expand(rules.train.output.losses, width=config["ladder"]["widths"][-1]),
+    expand(
+        rules.score.output.scores,
+        task=config["corpus"]["task"],
+        model=LADDER[-1],
+    ),
+    # Of each method its widest table.
+    expand(
+        rules.static.output.table,
+        static={method: name for name, (method, _) in STATIC.items()}.values(),
+    ),
+    expand(rules.words.output.rows, model=LADDER[-1]),
+    expand(
+        rules.states.output.states,
+        source=config["layers"]["texts"][0]["name"],
+        model=SETTINGS["base"],
+    ),
+    *(
+        expand(job.output[0], model=SETTINGS["base"])
+        for job in (
+            rules.probe,
+            rules.grid,
+            rules.ablate,
+            rules.transfer,
+            rules.geometry,
+            rules.logit_lens,
+        )
+    ),
+    expand(rules.reductions.output.points, model=SETTINGS["pictured"][:1]),
+    rules.claims.output.csv,
+]
+
+
+rule apparatus:
+    """Tell with which settings the study was run, what was not run, and what the columns mean."""
+    input:
+        code=command_sources("apparatus"),
+        made=MADE,
+        inventory=rules.inventory.output.csv,
+        claims=[rules.claims.output.csv, rules.layer_claims.output.claims],
+        other_tasks=rules.numbers.input.other_tasks,
+        partials=expand(rules.draw.output.partial, figure=FIGURE_ROWS),
+        readme="workflow/README.md",
+        scores=rules.gather.output.csv,
+        probes=expand(rules.probe.output.rows, model=SETTINGS["base"]),
+    output:
+        settings="<results>/report/tables/settings.md",
+        note="<results>/report/tables/settings.md.note.json",
+        tables=expand(
+            "<results>/report/tables/{table}.md", table=["not_run", "dictionary"]
+        ),
+    log:
+        "<logs>/apparatus.log",
+    benchmark:
+        "<benchmarks>/apparatus.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        tables=subpath(output.settings, parent=True),
+        other_tasks=lambda wildcards, input: flags("--other-tasks", input.other_tasks),
+    shell:
+        "python -m embscale apparatus"
+        " --made {input.made:q}"
+        " --inventory {input.inventory:q}"
+        " --claims {input.claims:q} {params.other_tasks}"
+        " --partials {input.partials:q}"
+        " --readme {input.readme:q}"
+        " --scores {input.scores:q}"
+        " --probes {input.probes:q}"
+        " --tables {params.tables:q} 2> {log:q}"
+
+
 rule text:
     """Set a file of the text beside the figures and numbers of this study."""
     input:
@@ -258,6 +334,8 @@ rule render:
             rules.claims.output.tables,
             rules.layer_claims.output.tables,
             rules.compare.output.partial,
+            rules.apparatus.output.settings,
+            rules.apparatus.output.tables,
         ],
         figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
         partials=expand(rules.draw.output.partial, figure=FIGURE_ROWS),

@@ -8,6 +8,7 @@ from typing import Any
 
 from embscale.artifacts import file_sha256, recorded
 from embscale.errors import EmbscaleError
+from embscale.report.machine import machine
 from embscale.report.pandoc import DESIGN
 from embscale.report.render import CHOICES, choose, render
 
@@ -66,7 +67,7 @@ def page_metadata(args: argparse.Namespace) -> dict[str, Any]:
     if wrong := ["".join(pair) for pair in pairs if not all(pair)]:
         raise EmbscaleError(f"--link {wrong[0]}: expected TITLE=URL")
     links = [{"title": title, "url": url} for title, _, url in pairs]
-    return {"commit": args.commit, "data": args.data, "links": links}
+    return {"commit": args.commit, "data": args.data, "links": links, "machine": machine()}
 
 
 def run(args: argparse.Namespace) -> None:

@@ -88,7 +88,16 @@ def size_rows(registry: Mapping[str, Sequence[Checkpoint]]) -> pd.DataFrame:
 def sizes_table(sizes: pd.DataFrame) -> str:
     """Markdown rows of `size_rows`; models of a suite that have the same sizes stand in one row."""
     lines = [
-        ["suite", "model", "table", "its parameters, millions", "output table", "all, millions", "share of tables"]
+        [
+            "suite",
+            "model",
+            "table",
+            "its parameters, millions",
+            "output table",
+            "all, millions",
+            "share of tables",
+            "positions",
+        ]
     ]
     keys = ["suite", "rows", "dims", "tied", "parameters"]
     for (suite, rows, dims, tied, parameters), group in sizes.groupby(keys, sort=False, dropna=False):

@@ -1,0 +1,62 @@
+"""Write the tables behind the report's text: settings as they were run, what was not run, the data dictionary."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from embscale.artifacts import note_path, read_note, recorded
+
+TABLES = ("settings", "not_run", "dictionary")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument(
+        "--made", type=Path, nargs="+", required=True, metavar="RESULT", help="a result of each kind of job"
+    )
+    parser.add_argument("--inventory", type=Path, required=True, metavar="CSV", help="from embscale inventory")
+    parser.add_argument("--claims", type=Path, nargs="+", required=True, metavar="CSV", help="ledgers of claims")
+    parser.add_argument(
+        "--other-tasks", type=Path, action="append", default=[], metavar="CSV", help="from embscale evaluate"
+    )
+    parser.add_argument("--partials", type=Path, nargs="+", required=True, metavar="MD", help="from embscale draw")
+    parser.add_argument("--readme", type=Path, required=True, metavar="MD", help="describes the columns of tables")
+    parser.add_argument("--scores", type=Path, required=True, metavar="CSV", help="from embscale gather")
+    parser.add_argument("--probes", type=Path, required=True, metavar="CSV", help="from embscale probe")
+    parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="gets one .md per table")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read notes and results, write tables."""
+    import pandas as pd
+
+    from embscale import apparatus
+
+    notes = [note_path(result) for result in args.made]
+    inputs = [
+        *notes,
+        args.inventory,
+        *args.claims,
+        *args.other_tasks,
+        *args.partials,
+        args.readme,
+        args.scores,
+        args.probes,
+    ]
+    outputs = [args.tables / f"{name}.md" for name in TABLES]
+    with recorded(command="apparatus", params={}, inputs=inputs, outputs=outputs) as tables:
+        checked = {"scores.csv": args.scores, "probes/MODEL.csv": args.probes}
+        columns = {name: pd.read_csv(path, nrows=0) for name, path in checked.items()}
+        texts = (
+            apparatus.settings_table([read_note(note) for note in notes]),
+            apparatus.not_run_table(
+                pd.read_csv(args.inventory),
+                [pd.read_csv(ledger) for ledger in args.claims],
+                {partial.stem: partial.read_text("utf-8") for partial in args.partials},
+                len(args.other_tasks),
+            ),
+            apparatus.dictionary(args.readme.read_text("utf-8"), columns),
+        )
+        for path, text in zip(tables, texts, strict=True):
+            path.write_text(text, "utf-8")
