@@ -119,11 +119,8 @@ rule chapter_texts:
 rule chapter_ladder:
     input:
         expand(rules.extract.output, model=LADDER, checkpoint=LADDER_CHECKPOINTS),
-<<<<<<< HEAD
         [other_tables(model) for model in LADDER],
-=======
         checkpoint_files(LEARNED, LADDER_CHECKPOINTS[-1]),
->>>>>>> 0845d50e7ac2878c2b10c83e279546bee2ba1edc
 
 
 rule chapter_scores:

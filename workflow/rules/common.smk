@@ -145,15 +145,14 @@ def tied(model):
     return "yes" if FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.tied else "no"
 
 
-<<<<<<< HEAD
 def variants(model):
     """Variants of a model's last table that are scored beside it."""
     return config["static" if model in STATIC else "scores"]["variants"]
-=======
+
+
 def trained_here(model):
     """Whether the study trains the model itself."""
     return model in LADDER or model == LEARNED
->>>>>>> 0845d50e7ac2878c2b10c83e279546bee2ba1edc
 
 
 def home(own):
