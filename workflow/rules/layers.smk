@@ -292,8 +292,8 @@ rule reductions:
             rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
         ),
     output:
-        points="<results>/reductions/{model}.csv",
-        note="<results>/reductions/{model}.csv.note.json",
+        points="<results>/reductions/{model}.csv.gz",
+        note="<results>/reductions/{model}.csv.gz.note.json",
         quality="<results>/reductions/{model}-quality.csv",
     log:
         "<logs>/reductions/{model}.log",

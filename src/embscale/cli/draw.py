@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import importlib
 import os
 import pkgutil
@@ -76,9 +75,8 @@ def run(args: argparse.Namespace) -> None:
     outputs = [args.svg, args.partial, args.data]
     with recorded(command="draw", params=params, inputs=args.rows, outputs=outputs) as (svg, partial, data):
         rows = read_rows(args.rows, module.COLUMNS, where=args.where)
-        text = rows.to_csv(index=False).encode()
-        # Without a time and a name, so that equal rows have equal bytes.
-        data.write_bytes(gzip.compress(text, mtime=0) if args.data.suffix == ".gz" else text)
+        # Packed if the name says so, without the time, so that equal rows have equal bytes.
+        rows.to_csv(data, index=False, compression={"method": "infer", "mtime": 0})
         source = source_fold(
             rule="draw",
             command=f"draw {args.figure}",

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, required=True, help="of points, groups, t-SNE and UMAP")
     add_keys(parser)
     parser.add_argument("--quality", type=Path, required=True, metavar="QUALITY.csv", help="measures of the pictures")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="POINTS.csv", help="the pictures")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="POINTS.csv[.gz]", help="the pictures")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -52,5 +52,7 @@ def run(args: argparse.Namespace) -> None:
         states = hidden_states.load(args.states)
         settings = reductions.Settings(**{name: getattr(args, name) for name in SETTINGS})
         placed, measures = reductions.reduce(states, reductions=args.reductions, settings=settings)
-        described(placed, states, args).to_csv(points, index=False, float_format="%.5g")
+        # Packed if the name says so, without the time, so that equal points have equal bytes.
+        packed = {"method": "infer", "mtime": 0}
+        described(placed, states, args).to_csv(points, index=False, float_format="%.5g", compression=packed)
         described(measures, states, args).to_csv(quality, index=False, float_format="%.6g")
