@@ -38,7 +38,8 @@ def reached_notes(results: Sequence[Path], folder: Path) -> dict[Path, dict[str,
     Raises:
         EmbscaleError: a note is broken.
     """
-    notes = {path: read_note(path) for path in sorted(folder.rglob(f"*{NOTE_SUFFIX}"))}
+    notes = {path: read_note(path) for path in sorted(folder.rglob(f"*{NOTE_SUFFIX}"), key=_written)}
+    # Of several notes that name a file all but the newest are of earlier versions of the workflow.
     makers = {output: path for path, note in notes.items() for output in note["outputs"]}
     waiting = [path.as_posix() for path in results]
     found: dict[Path, dict[str, Any]] = {}
@@ -53,6 +54,10 @@ def reached_notes(results: Sequence[Path], folder: Path) -> dict[Path, dict[str,
 def leftovers(notes: Mapping[Path, object], folder: Path) -> list[Path]:
     """Notes in a folder that are not among `notes`: of results that no parameter asks for any more."""
     return [path for path in sorted(folder.rglob(f"*{NOTE_SUFFIX}")) if path not in notes]
+
+
+def _written(path: Path) -> tuple[int, Path]:
+    return path.stat().st_mtime_ns, path
 
 
 def note_problems(path: Path, note: Mapping[str, Any], digests: dict[Path, str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 
 import pandas as pd
 import pytest
@@ -149,6 +150,18 @@ def test_notes_are_followed_from_the_results_to_the_beginning(artifacts):
     notes = check.reached_notes([artifacts / "b"], artifacts)
     assert list(notes) == [note_path(artifacts / "a"), note_path(artifacts / "b")]
     assert check.leftovers(notes, artifacts) == [note_path(artifacts / "old")]
+    assert findings(artifacts) == []
+
+
+def test_of_two_notes_that_name_a_file_the_newer_holds(artifacts):
+    """As after an update that names a job's note otherwise, when the note of before still lies there."""
+    note = note_path(artifacts / "a")
+    before = json.loads(note.read_text())
+    before["outputs"] = dict.fromkeys(before["outputs"], "0" * 64)
+    before["sources"] = dict.fromkeys(before["sources"], "0" * 64)
+    older = artifacts / "z.note.json"
+    older.write_text(json.dumps(before))
+    os.utime(older, (1, 1))
     assert findings(artifacts) == []
 
 

@@ -133,6 +133,15 @@ def test_an_edited_result_stops_the_run_whatever_its_time(settled):
     assert "make fetch" in done.stdout
 
 
+def test_of_two_notes_that_name_a_result_the_newer_holds(settled):
+    note = settled.root / "results/desk/a.txt.note.json"
+    older = note.with_name("z.note.json")
+    older.write_text(json.dumps(json.loads(note.read_text()) | {"outputs": {"results/desk/a.txt": "0" * 64}}))
+    os.utime(older, (1, 1))
+    assert settled.python(str(LIB / "settle.py")).stdout == ""
+    assert settled.read("results/desk/a.txt") == "x\n1"
+
+
 def test_an_edited_result_is_removed_on_demand_and_then_made_again(settled):
     edit(settled.root / "results/desk/b.txt", "z\n1")
     told = settled.python(str(LIB / "settle.py")).stdout

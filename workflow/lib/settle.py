@@ -71,13 +71,12 @@ def results(roots: Iterable[Path]) -> Iterator[Path]:
 
 def damaged(roots: Iterable[Path], digest: Digests) -> list[tuple[Path, Path]]:
     """Results whose bytes are not those that a note names, each with that note."""
-    found = []
-    for path in results(roots):
-        if path.name.endswith(NOTE_SUFFIX):
-            for name, noted in _read_note(path).get("outputs", {}).items():
-                if Path(name).is_file() and digest(Path(name)) != noted:
-                    found.append((Path(name), path))
-    return found
+    told: dict[Path, tuple[str, Path]] = {}
+    notes = [path for path in results(roots) if path.name.endswith(NOTE_SUFFIX)]
+    # Of several notes that name a file all but the newest are of earlier versions of the workflow.
+    for path in sorted(notes, key=lambda path: path.stat().st_mtime_ns):
+        told |= {Path(name): (noted, path) for name, noted in _read_note(path).get("outputs", {}).items()}
+    return [(name, path) for name, (noted, path) in told.items() if name.is_file() and digest(name) != noted]
 
 
 def settle(roots: Iterable[Path]) -> list[Path]:
