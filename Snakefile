@@ -133,7 +133,7 @@ rule chapter_scores:
 rule chapter_layers:
     input:
         expand(rules.probe.output, model=LAYER_MODELS),
-        expand(rules.grid.output, model=SETTINGS["base"]),
+        expand(rules.grid.output, model=SETTINGS["grid"]["models"]),
         expand(rules.ablate.output, model=SETTINGS["base"]),
         expand(rules.transfer.output, model=SETTINGS["base"]),
         expand(rules.geometry.output, model=LAYER_MODELS),

@@ -268,11 +268,12 @@ def test_controls_are_judged_by_what_was_predicted_of_them(written):
 def test_published_accuracies_are_drawn_hollow_beside_ours(written):
     rows = read(written["grid"][4]).assign(model="gpt2", suite="gpt2")
     theirs = published.huang().query("model == 'gpt2' and source == 'grid'")
-    left, right = layer_grid.draw(rows).axes
+    left, *others = layer_grid.draw(rows).axes
+    assert len(others) == 3
     hollow = [line for line in left.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
     shown = {(x, round(y, 6)) for line in hollow for x, y in zip(*line.get_data(), strict=True)}
     assert shown == {(row.texts_count, round(100 * row.value, 6)) for row in theirs.itertuples()}
-    assert not [line for line in right.lines if line.get_markerfacecolor() == "white"]
+    assert not [line for axes in others for line in axes.lines if line.get_markerfacecolor() == "white"]
     assert "gpt2, published: 46.5 to 95.2 %" in layer_grid.describe(rows)
 
 

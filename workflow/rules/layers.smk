@@ -2,7 +2,7 @@
 
 Texts run through each model; classifiers say which layer a hidden state comes from; ablations, controls
 and geometry show why one can tell.  Every model is classified on the first source of texts; the base
-model also gets the grid, the ablations and the transfer between sources.
+model also gets the ablations and the transfer between sources, some models the grid.
 """
 
 SETTINGS = config["layers"]
@@ -13,11 +13,15 @@ if SETTINGS["base"] not in LAYER_MODELS:
     raise WorkflowError(
         f"layers.base: {SETTINGS['base']} takes no part in this study; allowed: one of {', '.join(LAYER_MODELS)}"
     )
-for model in SETTINGS["pictured"]:
-    if model not in LAYER_MODELS:
-        raise WorkflowError(
-            f"layers.pictured: {model} takes no part in this study; allowed: {', '.join(LAYER_MODELS)}"
-        )
+for name, models in (
+    ("pictured", SETTINGS["pictured"]),
+    ("grid.models", SETTINGS["grid"]["models"]),
+):
+    for model in models:
+        if model not in LAYER_MODELS:
+            raise WorkflowError(
+                f"layers.{name}: {model} takes no part in this study; allowed: {', '.join(LAYER_MODELS)}"
+            )
 # Encoders predict no next token from their layers.
 LENS_MODELS = [
     model
@@ -372,7 +376,7 @@ rule layer_claims:
         code=command_sources("layer-claims"),
         claims="workflow/layer_claims.yaml",
         probes=expand(rules.probe.output.rows, model=LAYER_MODELS),
-        grid=expand(rules.grid.output.rows, model=SETTINGS["base"]),
+        grid=expand(rules.grid.output.rows, model=SETTINGS["grid"]["models"]),
         transfer=expand(rules.transfer.output.rows, model=SETTINGS["base"]),
         ablations=expand(rules.ablate.output.rows, model=SETTINGS["base"]),
         structure=expand(rules.geometry.output.structure, model=LAYER_MODELS),
@@ -414,12 +418,9 @@ rule layer_costs:
     input:
         code=command_sources("costs"),
         fits=expand(rules.probe.output.rows, model=LAYER_MODELS),
+        grid=expand(rules.grid.output.rows, model=SETTINGS["grid"]["models"]),
         base=expand(
-            [
-                rules.grid.output.rows,
-                rules.ablate.output.rows,
-                rules.transfer.output.rows,
-            ],
+            [rules.ablate.output.rows, rules.transfer.output.rows],
             model=SETTINGS["base"],
         ),
         structure=expand(rules.geometry.output.structure, model=LAYER_MODELS),

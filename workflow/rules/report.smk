@@ -30,7 +30,7 @@ FIGURE_ROWS = {
     "layer_calibration": PROBES,
     "layer_curves": expand(rules.probe.output.curves, model=LAYER_MODELS),
     "layer_confusion": expand(rules.probe.output.confusion, model=LAYER_MODELS),
-    "layer_grid": expand(rules.grid.output.rows, model=SETTINGS["base"]),
+    "layer_grid": expand(rules.grid.output.rows, model=SETTINGS["grid"]["models"]),
     **{
         f"layer_{part}": expand(rules.ablate.output.rows, model=SETTINGS["base"])
         for part in [

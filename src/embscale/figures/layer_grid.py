@@ -18,19 +18,35 @@ COLUMNS = (
     "ci_low", "ci_high", "n_train",
 )  # fmt: skip
 
-DESIGNS = {"as_published": "all vectors of the window", "matched": "as many as in the shortest"}
+# Classifier and design -> the title of a column.
+WAYS = {
+    ("sgd", "as_published"): "study's own,\nall vectors",
+    ("sgd", "matched"): "study's own,\nequally many",
+    ("logistic_regression", "as_published"): "to the end,\nall vectors",
+    ("logistic_regression", "matched"): "to the end,\nequally many",
+}
+OF_STUDY = ("sgd", "as_published")
 MODELS = 4  # as many as the study has
-TICKS = 5  # numbers of texts that are named
+TICKS = 4  # numbers of texts that are named
 APART = 0.08  # of the windows' points, in doublings of the texts, so that their intervals do not hide each other
 
 
 def _shown(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Accuracies of the converged classifier if it was run, and at most four models from narrow to wide."""
-    classifier = "logistic_regression" if "logistic_regression" in set(rows["classifier"]) else "sgd"
-    rows = rows[(rows["classifier"] == classifier) & (rows["metric"] == "accuracy") & (rows["seed"] == "all")]
+    """Accuracies over all seeds, and at most four models from narrow to wide."""
+    rows = rows[(rows["metric"] == "accuracy") & (rows["seed"] == "all")]
     models = rows.drop_duplicates("model").sort_values("width", kind="stable")["model"].tolist()
     chosen = np.linspace(0, len(models) - 1, min(len(models), MODELS)).round().astype(int)
     return rows, [models[i] for i in chosen]
+
+
+def _of(rows: pd.DataFrame, model: str, way: tuple[str, str]) -> pd.DataFrame:
+    classifier, design = way
+    return rows[(rows["model"] == model) & (rows["classifier"] == classifier) & (rows["design"] == design)]
+
+
+def _ways(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    there = set(rows[["classifier", "design"]].itertuples(index=False, name=None))
+    return [way for way in WAYS if way in there]
 
 
 def _published(models: list[str]) -> pd.DataFrame:
@@ -40,32 +56,32 @@ def _published(models: list[str]) -> pd.DataFrame:
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A row for each model, a column for each design, a line for each window."""
+    """A row for each model, a column for each classifier and design, a line for each window."""
     rows, models = _shown(rows)
-    theirs = _published(models)
+    ways, theirs = _ways(rows), _published(models)
     windows = sorted({*rows["tokens"], *theirs["tokens"]})
+    counts = sorted({*rows["texts_count"], *theirs["texts_count"]})
     colours = dict(zip(windows, theme.ordered_colours(len(windows)), strict=True))
-    figure = theme.figure(height=0.9 + 2.5 * len(models))
-    panels = figure.subplots(len(models), len(DESIGNS), squeeze=False, sharex=True, sharey="row")
+    figure = theme.figure(height=1.3 + 2.5 * len(models))
+    panels = figure.subplots(len(models), len(ways), squeeze=False, sharex=True, sharey="row")
     for row, model in zip(panels, models, strict=True):
-        for axes, (design, title) in zip(row, DESIGNS.items(), strict=True):
-            some = rows[(rows["model"] == model) & (rows["design"] == design)]
+        for axes, way in zip(row, ways, strict=True):
+            some = _of(rows, model, way)
             for number, window in enumerate(windows):
                 line = some[some["tokens"] == window].sort_values("texts_count")
                 value, low, high = (line[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
                 shift = 2 ** (APART * (number - (len(windows) - 1) / 2))
                 x, errors = line["texts_count"] * shift, (value - low, high - value)
                 axes.errorbar(x, value, errors, color=colours[window], marker="o", markersize=5)
-            if design == "as_published":
+            if way == OF_STUDY:
                 for window, line in theirs[theirs["model"] == model].groupby("tokens"):
                     shown = {"markeredgecolor": colours[window], "markerfacecolor": "white", "markersize": 5}
                     axes.plot(line["texts_count"], line["value"] * PERCENT, marker="o", linestyle="", **shown)
-            counts = sorted({*rows["texts_count"], *theirs["texts_count"]})
-            # Of more than a panel has room for, every other one.
-            theme.log2_ticks(axes, counts if len(counts) <= TICKS else counts[:: -(-len(counts) // TICKS)])
+            # Of more than a panel has room for, every second, third ...
+            theme.log2_ticks(axes, counts[:: -(-len(counts) // TICKS)])
             axes.set_xlim(counts[0] / 2**0.35, counts[-1] * 2**0.35)
-            if axes in panels[0]:
-                axes.set_title(title)
+            if model == models[0]:
+                axes.set_title(WAYS[way])
         row[0].set_ylabel(f"width {rows[rows['model'] == model]['width'].iloc[0]}: correct, %")
     for axes in panels[-1]:
         axes.set_xlabel("texts")
@@ -82,23 +98,25 @@ def draw(rows: pd.DataFrame) -> Figure:
 
 
 def describe(rows: pd.DataFrame) -> str:
-    """What the figure shows: shortest and longest window at the most texts, in both designs."""
+    """What the figure shows: shortest and longest window at the most texts, in every way."""
     rows, models = _shown(rows)
     most = rows[rows["texts_count"] == rows["texts_count"].max()]
     parts = []
     for model in models:
-        for design, title in DESIGNS.items():
-            line = most[(most["model"] == model) & (most["design"] == design)].sort_values("tokens")
+        for way in _ways(rows):
+            line = _of(most, model, way).sort_values("tokens")
+            if line.empty:
+                continue
             first, last = line.iloc[0], line.iloc[-1]
             parts.append(
-                f"{model}, {title}: {first['value'] * PERCENT:.1f} % with {first['tokens']} tokens, "
-                f"{last['value'] * PERCENT:.1f} % with {last['tokens']}"
+                f"{model}, {' '.join(WAYS[way].split())}: {first['value'] * PERCENT:.1f} % with {first['tokens']} "
+                f"tokens, {last['value'] * PERCENT:.1f} % with {last['tokens']}"
             )
-    theirs = _published(models)
-    for model, line in theirs.groupby("model", sort=False):
+    for model, line in _published(models).groupby("model", sort=False):
         ends = line["value"] * PERCENT
         parts.append(f"{model}, published: {ends.min():.1f} to {ends.max():.1f} %")
     return (
         "Lines of the share of vectors whose layer is named correctly against the number of texts, one for each window "
-        f"of first tokens, in two designs. With {most['texts_count'].max()} texts: {'; '.join(parts)}."
+        "of first tokens, by the study's own protocol and by a classifier fitted to the end and tested on other texts, "
+        f"each with all vectors and with equally many. With {most['texts_count'].max()} texts: {'; '.join(parts)}."
     )
