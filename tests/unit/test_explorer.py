@@ -4,10 +4,12 @@ import base64
 import gzip
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import save_file
 
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
@@ -214,3 +216,25 @@ def test_a_study_without_hidden_states_or_facts_has_an_explorer_too(tmp_path, mo
     assert execute("explorer", [*flags, "-o", "explorer.html"]) == 0
     data = json.loads(re.search(r'id="payload">([^<]+)<', (tmp_path / "explorer.html").read_text("utf-8"))[1])
     assert data["layers"] == {"points": None, "confusion": None, "accuracies": None}
+
+
+def test_parameters_are_counted_from_the_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_file({"table": np.zeros((5, 3), np.float32)}, "table.safetensors")
+    save_file({"in": np.zeros((5, 3), np.float16), "bias": np.zeros(3), "one": np.zeros(())}, "whole.safetensors")
+    models = "--model ladder w3 table.safetensors whole.safetensors --model cbow c3 table.safetensors".split()
+    assert execute("sizes", [*models, "-o", "sizes.csv"]) == 0
+    rows = pd.read_csv("sizes.csv").set_index("model")
+    assert rows.loc["w3", ["rows", "dims", "parameters"]].tolist() == [5, 3, 19]
+    assert rows.loc["c3", "parameters"] == 15
+    shares = decoded(payload.facts(rows.reset_index())).set_index("model")["table_share"]
+    assert shares["w3"] == pytest.approx(15 / 19) and shares["c3"] == 1
+
+
+def test_what_is_no_model_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("table.safetensors").write_bytes(b"no")
+    assert execute("sizes", ["--model", "ladder", "w3", "-o", "sizes.csv"]) == 1
+    assert "--model ladder w3: expected SUITE MODEL TABLE" in capsys.readouterr().err
+    assert execute("sizes", ["--model", "ladder", "w3", "table.safetensors", "-o", "sizes.csv"]) == 1
+    assert "table.safetensors: not a safetensors file" in capsys.readouterr().err
