@@ -222,7 +222,17 @@ def test_parameters_are_counted_from_the_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_file({"table": np.zeros((5, 3), np.float32)}, "table.safetensors")
     save_file({"in": np.zeros((5, 3), np.float16), "bias": np.zeros(3), "one": np.zeros(())}, "whole.safetensors")
-    models = "--model ladder w3 table.safetensors whole.safetensors --model cbow c3 table.safetensors".split()
+    models = [
+        "--model",
+        "ladder",
+        "w3",
+        "table.safetensors",
+        "whole.safetensors",
+        "--model",
+        "cbow",
+        "c3",
+        "table.safetensors",
+    ]
     assert execute("sizes", [*models, "-o", "sizes.csv"]) == 0
     rows = pd.read_csv("sizes.csv").set_index("model")
     assert rows.loc["w3", ["rows", "dims", "parameters"]].tolist() == [5, 3, 19]

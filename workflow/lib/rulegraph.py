@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -20,10 +21,9 @@ NODE = re.compile(r'^\s*(\d+)\[label = "(\w+)"', re.MULTILINE)
 EDGE = re.compile(r"^\s*(\d+) -> (\d+)", re.MULTILINE)
 ROW_HEIGHT, COLUMN_WIDTH = 0.75, 1.65  # inches
 SWEEPS = 8  # over the rows, to bring what belongs together near each other
-TARGET = "all"
 BOX = {"boxstyle": "round,pad=0.35", "facecolor": "#eef4fa", "edgecolor": "#0b57a4", "linewidth": 0.8}
 # The same bytes in every run.
-STYLE = {"svg.hashsalt": "rules", "svg.fonttype": "none", "font.size": 8.5, "font.family": "sans-serif"}
+STYLE: Any = {"svg.hashsalt": "rules", "svg.fonttype": "none", "font.size": 8.5, "font.family": "sans-serif"}
 
 
 def read(dot: str) -> nx.DiGraph:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 from pathlib import Path
 
@@ -29,19 +28,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read headers, write a row for each model."""
+    import pandas as pd
+
     for words in args.models:
         if len(words) not in (3, 4):
             raise EmbscaleError(f"--model {' '.join(words)}: expected SUITE MODEL TABLE [CHECKPOINT]")
     inputs = [Path(file) for words in args.models for file in words[2:]]
     params = {"models": [words[:2] for words in args.models]}
     with recorded(command="sizes", params=params, inputs=inputs, outputs=[args.output]) as [output]:
-        with output.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            for suite, model, table, *checkpoint in args.models:
-                [shape] = shapes(Path(table))
-                whole = shapes(Path(checkpoint[0])) if checkpoint else [shape]
-                writer.writerow([suite, model, *shape, sum(map(math.prod, whole))])
+        rows = []
+        for suite, model, table, *checkpoint in args.models:
+            [shape] = shapes(Path(table))
+            whole = shapes(Path(checkpoint[0])) if checkpoint else [shape]
+            rows.append([suite, model, *shape, sum(map(math.prod, whole))])
+        pd.DataFrame(rows, columns=list(COLUMNS)).to_csv(output, index=False)
 
 
 def shapes(path: Path) -> list[list[int]]:
