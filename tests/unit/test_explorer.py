@@ -18,13 +18,17 @@ from embscale.report import offline
 from explorer_rows import HOSTILE, accuracy_rows, confusion_rows, fact_rows, point_rows, score_rows
 
 
+def unpacked(column):
+    if "values" in column:
+        return column["values"]
+    runs = column.get("runs", [])
+    codes = column.get("codes", [code for code, n in zip(runs[::2], runs[1::2], strict=True) for _ in range(n)])
+    return [column["levels"][code] for code in codes]
+
+
 def decoded(part):
     """The rows of a part of the payload, read back as the page's script reads them."""
-    columns = {
-        name: [column["levels"][code] for code in column["codes"]] if "levels" in column else column["values"]
-        for name, column in part["columns"].items()
-    }
-    rows = pd.DataFrame(columns)
+    rows = pd.DataFrame({name: unpacked(column) for name, column in part["columns"].items()})
     assert len(rows) == part["count"]
     return rows
 
@@ -248,3 +252,13 @@ def test_what_is_no_model_is_told(tmp_path, monkeypatch, capsys):
     assert "--model ladder w3: expected SUITE MODEL TABLE" in capsys.readouterr().err
     assert execute("sizes", ["--model", "ladder", "w3", "table.safetensors", "-o", "sizes.csv"]) == 1
     assert "table.safetensors: not a safetensors file" in capsys.readouterr().err
+
+
+def test_a_column_that_stays_the_same_is_told_by_its_runs():
+    rows = pd.DataFrame({"word": ["a"] * 5 + ["b"] * 4, "number": [0.5] * 4 + [np.nan] * 5, "all": range(9)})
+    rows["last"] = rows["word"] == "a"
+    told = payload.columns(rows, digits=3)
+    assert told["word"] == {"levels": ["a", "b"], "runs": [0, 5, 1, 4]}
+    assert told["number"] == {"levels": [0.5, None], "runs": [0, 4, 1, 5]}
+    assert told["all"] == {"values": list(range(9))}
+    assert told["last"] == {"levels": [True, False], "runs": [0, 5, 1, 4]}
