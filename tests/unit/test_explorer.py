@@ -4,10 +4,12 @@ import base64
 import gzip
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import save_file
 
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
@@ -16,13 +18,17 @@ from embscale.report import offline
 from explorer_rows import HOSTILE, accuracy_rows, confusion_rows, fact_rows, point_rows, score_rows
 
 
+def unpacked(column):
+    if "values" in column:
+        return column["values"]
+    runs = column.get("runs", [])
+    codes = column.get("codes", [code for code, n in zip(runs[::2], runs[1::2], strict=True) for _ in range(n)])
+    return [column["levels"][code] for code in codes]
+
+
 def decoded(part):
     """The rows of a part of the payload, read back as the page's script reads them."""
-    columns = {
-        name: [column["levels"][code] for code in column["codes"]] if "levels" in column else column["values"]
-        for name, column in part["columns"].items()
-    }
-    rows = pd.DataFrame(columns)
+    rows = pd.DataFrame({name: unpacked(column) for name, column in part["columns"].items()})
     assert len(rows) == part["count"]
     return rows
 
@@ -214,3 +220,45 @@ def test_a_study_without_hidden_states_or_facts_has_an_explorer_too(tmp_path, mo
     assert execute("explorer", [*flags, "-o", "explorer.html"]) == 0
     data = json.loads(re.search(r'id="payload">([^<]+)<', (tmp_path / "explorer.html").read_text("utf-8"))[1])
     assert data["layers"] == {"points": None, "confusion": None, "accuracies": None}
+
+
+def test_parameters_are_counted_from_the_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_file({"table": np.zeros((5, 3), np.float32)}, "table.safetensors")
+    save_file({"in": np.zeros((5, 3), np.float16), "bias": np.zeros(3), "one": np.zeros(())}, "whole.safetensors")
+    models = [
+        "--model",
+        "ladder",
+        "w3",
+        "table.safetensors",
+        "whole.safetensors",
+        "--model",
+        "cbow",
+        "c3",
+        "table.safetensors",
+    ]
+    assert execute("sizes", [*models, "-o", "sizes.csv"]) == 0
+    rows = pd.read_csv("sizes.csv").set_index("model")
+    assert rows.loc["w3", ["rows", "dims", "parameters"]].tolist() == [5, 3, 19]
+    assert rows.loc["c3", "parameters"] == 15
+    shares = decoded(payload.facts(rows.reset_index())).set_index("model")["table_share"]
+    assert shares["w3"] == pytest.approx(15 / 19) and shares["c3"] == 1
+
+
+def test_what_is_no_model_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("table.safetensors").write_bytes(b"no")
+    assert execute("sizes", ["--model", "ladder", "w3", "-o", "sizes.csv"]) == 1
+    assert "--model ladder w3: expected SUITE MODEL TABLE" in capsys.readouterr().err
+    assert execute("sizes", ["--model", "ladder", "w3", "table.safetensors", "-o", "sizes.csv"]) == 1
+    assert "table.safetensors: not a safetensors file" in capsys.readouterr().err
+
+
+def test_a_column_that_stays_the_same_is_told_by_its_runs():
+    rows = pd.DataFrame({"word": ["a"] * 5 + ["b"] * 4, "number": [0.5] * 4 + [np.nan] * 5, "all": range(9)})
+    rows["last"] = rows["word"] == "a"
+    told = payload.columns(rows, digits=3)
+    assert told["word"] == {"levels": ["a", "b"], "runs": [0, 5, 1, 4]}
+    assert told["number"] == {"levels": [0.5, None], "runs": [0, 4, 1, 5]}
+    assert told["all"] == {"values": list(range(9))}
+    assert told["last"] == {"levels": [True, False], "runs": [0, 5, 1, 4]}

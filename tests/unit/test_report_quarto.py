@@ -5,7 +5,10 @@ recording executable named ``quarto`` stands in for it, so they hold our side of
 the command line, the copy that it works on, and the warnings as Quarto's sources write them.
 """
 
+import html
 import json
+import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -145,3 +148,82 @@ def test_a_refused_source_leaves_no_page(tmp_path, monkeypatch, capsys):
     assert execute("render", ["report/index.qmd", "-o", "page.html", "--renderer", "pandoc"]) == 1
     assert capsys.readouterr().err.startswith("embscale render: report/index.qmd:6: @fig-none: no such label")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["report"]
+
+
+BOTH = """
+## Beginning {#sec-beginning}
+
+See @fig-slope, @tbl-scores, @eq-sum, @nte-care and @sec-detail. Zipf [@zipf1936] wrote first.
+
+::: {#fig-slope}
+
+{{< include figures/slope.md >}}
+
+A slope, after @knuth1984.
+:::
+
+### Detail {#sec-detail}
+
+$$
+s = \\sum_i x_i
+$$ {#eq-sum}
+
+| model  | score |
+|:-------|------:|
+| narrow | {{< var best.score >}} |
+
+: Scores of the models. {#tbl-scores}
+
+::: {#nte-care .callout-note title="Take care"}
+As in @fig-slope.
+:::
+
+## References {.unnumbered}
+
+::: {#refs}
+:::
+"""
+
+
+def shown(page):
+    """What a reader sees of a page that a renderer may not change: figures, numbers, captions, references, contents."""
+
+    def text(html_text):
+        return " ".join(html.unescape(re.sub(r"<[^>]+>", "", html_text)).replace("\u00a0", " ").split())
+
+    toc = re.search(r'<nav[^>]*(?:id="TOC"|class="contents")[^>]*>(.*?)</nav>', page, re.DOTALL)[1]
+    return {
+        "alt": re.findall(r'<img[^>]*alt="([^"]*)"', page),
+        "captions": sorted(
+            text(caption) for caption in re.findall(r"<figcaption[^>]*>(.*?)</figcaption>", page, re.DOTALL)
+        ),
+        "references": [
+            (target, text(words))
+            for target, words in re.findall(r'<a href="#([\w-]+)" class="quarto-xref"[^>]*>(.*?)</a>', page, re.DOTALL)
+        ],
+        "cells": [text(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", page, re.DOTALL)],
+        "contents": [text(entry) for entry in re.findall(r"<a [^>]*>(.*?)</a>", toc, re.DOTALL)],
+        "sources": sorted(re.findall(r'id="(ref-[\w-]+)"', page)),
+    }
+
+
+def test_what_is_compared_between_renderers_is_there(tmp_path):
+    found = shown(render(write_report(tmp_path, BOTH, "bibliography: refs.bib"), choose("pandoc")))
+    assert found["captions"] == ["Figure 1: A slope, after Knuth (1984).", "Table 1: Scores of the models."]
+    assert dict(found["references"])["nte-care"] == "Note 1" and len(found["references"]) == 6
+    assert all(found.values())
+
+
+@pytest.mark.skipif(not shutil.which("quarto"), reason="quarto is not installed: its pages were not compared")
+def test_both_renderers_show_the_same(tmp_path):
+    source = write_report(tmp_path, BOTH, "bibliography: refs.bib")
+    assert shown(render(source, choose("quarto"))) == shown(render(source, choose("pandoc")))
+
+
+@pytest.mark.skipif(not shutil.which("quarto"), reason="quarto is not installed: the report was not compared")
+def test_both_renderers_show_the_same_report():
+    source = Path(__file__).resolve().parents[2] / "results/desk/report/index.qmd"
+    if not source.is_file():
+        pytest.skip("the default study was not run here: its report was not compared")
+    extra = {"commit": "abc1234", "data": "data", "machine": "a machine", "links": []}
+    assert shown(render(source, choose("quarto"), **extra)) == shown(render(source, choose("pandoc"), **extra))

@@ -281,12 +281,52 @@ rule text:
         "cp {input:q} {output:q} 2> {log:q}"
 
 
+rule count_parameters:
+    """Count the parameters of the models that are made here; the registry knows those of the others."""
+    input:
+        code=command_sources("sizes"),
+        files=[
+            *(
+                file
+                for model in LADDER
+                for file in [
+                    table_file(model, LADDER_CHECKPOINTS[-1]),
+                    checkpoint_files(model, LADDER_CHECKPOINTS[-1])[1],
+                ]
+            ),
+            *(table_file(model, "main") for model in STATIC),
+        ],
+    output:
+        csv="<results>/report/sizes.csv",
+        note="<results>/report/sizes.csv.note.json",
+    log:
+        "<logs>/count_parameters.log",
+    benchmark:
+        "<benchmarks>/count_parameters.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        models=" ".join(
+            [
+                f"--model ladder {model} {table_file(model, LADDER_CHECKPOINTS[-1])}"
+                f" {checkpoint_files(model, LADDER_CHECKPOINTS[-1])[1]}"
+                for model in LADDER
+            ]
+            + [
+                f"--model {method} {model} {table_file(model, 'main')}"
+                for model, (method, _) in STATIC.items()
+            ]
+        ),
+    shell:
+        "python -m embscale sizes {params.models} --output {output.csv:q} 2> {log:q}"
+
+
 rule explorer:
     """Make the page on which a reader chooses what is plotted."""
     input:
         code=command_sources("explorer"),
         scores=rules.gather.output.csv,
-        facts=rules.inventory.output.csv,
+        facts=[rules.count_parameters.output.csv, rules.sizes.output.rows],
         points=expand(rules.reductions.output.points, model=SETTINGS["pictured"]),
         confusion=expand(rules.probe.output.confusion, model=LAYER_MODELS),
         layers=expand(rules.probe.output.rows, model=LAYER_MODELS),
@@ -375,3 +415,29 @@ rule render:
         " --link Explorer=../explorer.html"
         " --link 'All on one page=../index.html'"
         " --output {output.chapters:q}"
+
+
+rule docs:
+    """Bring the pictures and findings of the documentation up to date; run by hand, as git keeps them."""
+    input:
+        code=["workflow/lib/rulegraph.py", "workflow/lib/readme.py"],
+        rules=[
+            "Snakefile",
+            *sorted(str(path) for path in Path("workflow/rules").glob("*.smk")),
+        ],
+        figure="<results>/report/figures/scaling.svg",
+        variables=rules.numbers.output.variables,
+    output:
+        rules="docs/rules.svg",
+        figure="docs/scaling.svg",
+    log:
+        "<logs>/docs.log",
+    benchmark:
+        "<benchmarks>/docs.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    shell:
+        "exec 2> {log:q};"
+        " snakemake --rulegraph dot --nolock | python workflow/lib/rulegraph.py {output.rules:q};"
+        " cp {input.figure:q} {output.figure:q};"
+        " python workflow/lib/readme.py {input.variables:q} README.md"

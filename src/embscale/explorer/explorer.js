@@ -74,12 +74,19 @@ const several = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "
 
 function style(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 
+// All values of a column that came as values, as places in a list, or as runs of the same place.
+function unpacked({ levels, codes, runs, values }) {
+  if (values) return values;
+  if (codes) return codes.map((code) => levels[code]);
+  const found = [];
+  for (let i = 0; i < runs.length; i += 2) for (let n = 0; n < runs[i + 1]; n++) found.push(levels[runs[i]]);
+  return found;
+}
+
 // Rows of a table that came column by column.
 function frame({ count, columns }) {
-  const value = (name, row) => {
-    const { levels, codes, values } = columns[name];
-    return levels ? levels[codes[row]] : values[row];
-  };
+  const full = Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, unpacked(column)]));
+  const value = (name, row) => full[name][row];
   const rows = Array.from({ length: count }, (_, row) => row);
   return {
     has: (name) => name in columns,

@@ -58,17 +58,25 @@ Columns = dict[str, dict[str, list[Any]]]
 
 
 def columns(rows: pd.DataFrame, *, digits: int) -> Columns:
-    """The columns of a table: numbers as they are, words as places in a list of words, nothing as None."""
+    """The columns of a table: numbers as they are, words as places in a list of words, nothing as None.
+
+    A column whose value stays the same for many rows is told by its runs: place in the list, number of rows, and so on.
+    """
     return {str(name): _column(rows[name], digits) for name in rows}
 
 
 def _column(values: pd.Series, digits: int) -> dict[str, list[Any]]:
-    if pd.api.types.is_bool_dtype(values):
-        return {"values": values.tolist()}
-    if pd.api.types.is_numeric_dtype(values):
+    numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
+    words = values if pd.api.types.is_bool_dtype(values) or numeric else values.fillna("").astype(str)
+    codes, found = pd.factorize(words, use_na_sentinel=False)
+    levels = [_number(value, digits) for value in found.astype(float)] if numeric else found.tolist()
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    if 2 * len(starts) < len(codes):
+        lengths = np.diff(starts, append=len(codes))
+        return {"levels": levels, "runs": np.column_stack([codes[starts], lengths]).ravel().tolist()}
+    if numeric:
         return {"values": [_number(value, digits) for value in values.astype(float)]}
-    codes, levels = pd.factorize(values.fillna("").astype(str))
-    return {"levels": levels.tolist(), "codes": codes.tolist()}
+    return {"levels": levels, "codes": codes.tolist()}
 
 
 def _number(value: float, digits: int) -> float | None:
