@@ -52,6 +52,25 @@ def word_rows():
     return pd.concat(frames)
 
 
+def rare_rows():
+    """Two words a band; in cbow's widest table both forms of a word are one vector."""
+    words_of = {
+        form: {name: 6 * place + i for i, name in enumerate("abcdef")} for place, form in enumerate(words.FORMS)
+    }
+    names, pairs = words.two_forms(words_of, np.arange(12))
+    frames = []
+    for suite, dim, seed in (("ladder", 8, 1), ("cbow", 8, 2), ("cbow", 16, 3)):
+        table = random_tables.independent(12, dim, seed)
+        if dim == 16:
+            table[6:] = table[:6]
+        found = words.rows(
+            WordVectors(names, table), [pairs], form=words.BOTH, random_seeds=[7, 8], resamples=50, seed=1
+        )
+        about = {"suite": suite, "model": f"{suite}-w{dim}", "step": np.nan, "variant": "full", "dim": dim}
+        frames.append(pd.DataFrame(found).assign(**about))
+    return pd.concat(frames)
+
+
 def warm_rows():
     rows = [
         {"start": start, "seed": seed, "step": step, "metric": metric, "value": value + seed / 100}
@@ -68,6 +87,7 @@ def warm_rows():
 FIGURES = {
     "static_scaling": (score_rows, "SVD of PPMI, as trained: 6.60 at 16 columns, 8.20 at 32"),
     "words_probes": (word_rows, "CBOW: analogy 0."),
+    "words_rare": (rare_rows, "CBOW: rare 1.00 (1.00 to 1.00), middle 1.00 (1.00 to 1.00), frequent 1.00"),
     "warm_start": (warm_rows, "loss against the random start -0.200 (-0.200 to -0.200)"),
 }
 
@@ -93,6 +113,7 @@ def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
     [
         ("static_scaling", lambda: score_rows()[lambda rows: rows["suite"].isin(["ladder", "random"])], "No static"),
         ("words_probes", lambda: word_rows().assign(n=0), "No word of the probes"),
+        ("words_rare", lambda: rare_rows().assign(n=0), "No word is one token in both forms"),
         ("warm_start", lambda: warm_rows()[lambda rows: rows["metric"] == "heldout_loss"], "No language model"),
     ],
 )
