@@ -80,7 +80,13 @@ def checkout(serving, copy_of_checkout, tmp_path_factory):
         "texts": {"imdb": {"revision": imdb}},
         "ladder": {"widths": [8]},
         "claims": {"task": "SCIDOCS"},
-        "layers": {"base": "gpt2", "pictured": ["gpt2"], "texts": sources, "texts_count": 15},
+        "layers": {
+            "base": "gpt2",
+            "pictured": ["gpt2"],
+            "texts": sources,
+            "texts_count": 15,
+            "grid": {"models": ["gpt2"]},
+        },
     }
     (folder / "loopback.yaml").write_text(yaml.safe_dump(overlay))
     return folder

@@ -27,7 +27,7 @@ WAYS = {
 }
 OF_STUDY = ("sgd", "as_published")
 MODELS = 4  # as many as the study has
-TICKS = 4  # numbers of texts that are named
+TICKS = 3  # numbers of texts that are named
 APART = 0.08  # of the windows' points, in doublings of the texts, so that their intervals do not hide each other
 
 
@@ -77,8 +77,8 @@ def draw(rows: pd.DataFrame) -> Figure:
                 for window, line in theirs[theirs["model"] == model].groupby("tokens"):
                     shown = {"markeredgecolor": colours[window], "markerfacecolor": "white", "markersize": 5}
                     axes.plot(line["texts_count"], line["value"] * PERCENT, marker="o", linestyle="", **shown)
-            # Of more than a panel has room for, every second, third ...
-            theme.log2_ticks(axes, counts[:: -(-len(counts) // TICKS)])
+            named = np.linspace(0, len(counts) - 1, min(len(counts), TICKS)).round().astype(int)
+            theme.log2_ticks(axes, [counts[i] for i in named])
             axes.set_xlim(counts[0] / 2**0.35, counts[-1] * 2**0.35)
             if model == models[0]:
                 axes.set_title(WAYS[way])
