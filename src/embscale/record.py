@@ -144,13 +144,13 @@ def headline(tables: Mapping[str, pd.DataFrame], metric: str) -> dict[str, Any]:
         metric: of the scores.
 
     Returns:
-        The score of each model's last table and of the random tables, and the accuracy with which layers are told
-        apart, each by model and, where a model has several, by what tells them apart.
+        The score of each model's last table and of the random tables, and the accuracy with which the main run tells
+        layers apart, each by model and, where a model has several, by what tells them apart.
     """
+    from embscale.figures.layer_accuracy import selected
+
     trained, random = _last_and_random(tables["scores"], metric)
-    layers = tables["layers"]
-    # As the probes write it: whole rows have no layer, and all seeds together.
-    whole = layers[(layers["metric"] == "accuracy") & (layers["seed"] == "all") & (layers["layer"] == EMPTY)]
+    whole = selected(tables["layers"], metric="accuracy")
     means = {f"random {width}": float(value) for width, value in random.items()}
     return {metric: _by_model(trained) | means, "accuracy": _by_model(whole)}
 

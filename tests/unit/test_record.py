@@ -18,10 +18,10 @@ SCORES = [
     "random,random,,random,8,2,ndcg_at_10,ae,0.40,0.35,0.45,30,T",
 ]
 LAYERS = [
-    "suite,model,step,texts,seed,layer,metric,value,ci_low,ci_high,n,n_train,n_layers,converged",
-    "ladder,w8,6,one,1,,accuracy,0.7,0.6,0.8,10,30,3,True",
-    "ladder,w8,6,one,all,,accuracy,0.8,0.7,0.9,20,60,3,True",
-    "ladder,w8,6,one,all,block 1,recall,0.5,0.4,0.6,7,60,3,True",
+    "suite,model,step,texts,classifier,split,input,control,seed,layer,metric,value,ci_low,ci_high,n,n_train,n_layers,converged",
+    "ladder,w8,6,one,logistic_regression,text,raw,none,1,,accuracy,0.7,0.6,0.8,10,30,3,True",
+    "ladder,w8,6,one,logistic_regression,text,raw,none,all,,accuracy,0.8,0.7,0.9,20,60,3,True",
+    "ladder,w8,6,one,logistic_regression,text,raw,none,all,block 1,recall,0.5,0.4,0.6,7,60,3,True",
 ]
 
 
@@ -83,7 +83,7 @@ def test_the_largest_difference_and_its_row_are_found(tmp_path):
 
 def test_a_column_that_the_record_does_not_know_makes_other_rows(tmp_path):
     run = write(
-        tmp_path / "run", layers=[f"{row},{end}" for row, end in zip(LAYERS, ["control", "x", "", ""], strict=True)]
+        tmp_path / "run", layers=[f"{row},{end}" for row, end in zip(LAYERS, ["heads", "x", "", ""], strict=True)]
     )
     sides = [record.read(folder / "layers.csv") for folder in (run, write(tmp_path / "record"))]
     assert record.compare(*sides).matched == 2
@@ -111,7 +111,8 @@ def test_gathered_rows_keep_every_digit(tmp_path):
 
 
 def test_the_headline_has_last_tables_means_of_random_ones_and_accuracies(tmp_path):
-    folder = write(tmp_path / "kept")
+    other = LAYERS[2].replace("logistic_regression", "lda").replace("0.8", "0.9")
+    folder = write(tmp_path / "kept", layers=[*LAYERS, other])
     tables = {name: record.gather([folder / f"{name}.csv"]) for name in ("scores", "layers")}
     expected = {"ndcg_at_10": {"w8": 0.2, "random 8": pytest.approx(0.35)}, "accuracy": {"w8": 0.8}}
     assert record.headline(tables, "ndcg_at_10") == expected
@@ -124,7 +125,7 @@ def test_the_curves_have_a_point_for_each_last_table_and_for_the_mean_of_random_
 
 
 def test_the_headline_names_what_tells_the_rows_of_a_model_apart(tmp_path):
-    folder = write(tmp_path / "kept", layers=[*LAYERS, LAYERS[2].replace("one", "two").replace("0.8", "0.6")])
+    folder = write(tmp_path / "kept", layers=[*LAYERS, LAYERS[2].replace(",one,", ",two,").replace("0.8", "0.6")])
     tables = {name: record.gather([folder / f"{name}.csv"]) for name in ("scores", "layers")}
     assert record.headline(tables, "ndcg_at_10")["accuracy"] == {"w8 one": 0.8, "w8 two": 0.6}
 
