@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from embscale.figures import theme
 
@@ -73,7 +74,8 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
         labels.append((x, float(end["mean"]), f"width {width}{factor}", colour))
     places = layers["layer_index"] + gap * layers["after_final_norm"].astype(bool)
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter(LogFormatter())
+    axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False))
     name_layers(axes, places.to_numpy(), layers["layer"].tolist())
     axes.set_xlim(-0.3, float(places.max()) + 0.36 * max(last, 3))
     if layers["after_final_norm"].any():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from embscale.figures import theme
 
@@ -23,7 +24,8 @@ def draw(rows: pd.DataFrame) -> Figure:
         axes.vlines(taught["id"], floor, taught[way], color=theme.FAINT, rasterized=True)
         axes.scatter(taught["id"], taught[way], s=8, color=colours[way], linewidth=0, rasterized=True)
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_major_formatter(LogFormatter())
+        axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False))
         axes.set_ylabel("gradient")
         axes.set_title(f"{title}: {len(taught):,} of {len(rows):,} rows")
     longest = rows.sort_values("by_input", ascending=False, kind="stable").head(NAMED).sort_values("id")
