@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # DVC runs Snakemake by its name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help report record fetch test faults lint check-page pdf lock
+.PHONY: help report record fetch docs test faults lint check-page pdf lock
 
 help: ## list the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -52,6 +52,9 @@ lint: $(VENV)/test
 check-page: $(VENV)/test ## open the finished pages in headless Chromium, and take pictures of them
 	@$(BIN)/pytest tests/browser --page $(PAGE) --explorer $(EXPLORER)
 	@cd tests && ../$(BIN)/python -m browser.screenshots ../$(PAGE) ../$(EXPLORER) '../$(EXPLORER)#view=layers' --output ../report/_site/pictures
+
+docs: $(VENV)/runtime ## draw the graph of rules and the README's figure anew, and write its findings
+	@$(BIN)/snakemake --cores all docs
 
 pdf: $(VENV)/test ## print the page to report/_site/index.pdf
 	@cd tests && ../$(BIN)/python -m browser.screenshots ../$(PAGE) --pdf ../report/_site/index.pdf

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-TARGET = "snakemake --cores all --quiet rules reason host progress -- "
+TARGET = "snakemake --cores all -- "
 SOURCES = {"src/embscale", "workflow", "Snakefile", "requirements.lock"}
 HUB = "results/hub/"
 METADATA = ".snakemake/metadata"
