@@ -8,7 +8,7 @@ import pandas as pd
 
 from embscale.errors import EmbscaleError
 from embscale.scores import NONE
-from embscale.statistics import paired_difference
+from embscale.statistics import bootstrap_means, estimate
 
 # What a way of scoring consists of.
 FACTORS = ("variant", "pooling", "special_tokens")
@@ -40,23 +40,25 @@ def differences(per_query: pd.DataFrame, *, against: Mapping[str, str], resample
     for same, group in per_query.groupby(list(SAME), sort=True):
         if group.duplicated([*FACTORS, "query"]).any():
             raise EmbscaleError(f"{_words(same)}: scored twice in one way; give each way once")
-        ways = {way: part.set_index("query")["score"].sort_index() for way, part in group.groupby(list(FACTORS))}
-        base = ways.pop(tuple(against[name] for name in FACTORS), None)
-        if base is None:
-            asked = ", ".join(f"{name} {against[name]}" for name in FACTORS)
+        ways = group.pivot(index="query", columns=list(FACTORS), values="score").sort_index()
+        base = tuple(against[name] for name in FACTORS)
+        if base not in ways:
+            asked = ", ".join(f"{name} {level}" for name, level in zip(FACTORS, base, strict=True))
             raise EmbscaleError(f"{_words(same)}: no score with {asked}; score in that way too")
-        for way, scores in ways.items():
-            other = [(name, level) for name, level in zip(FACTORS, way, strict=True) if level != against[name]]
-            if len(other) > 1:
-                continue
-            (factor, level) = other[0]
-            if not scores.index.equals(base.index):
-                raise EmbscaleError(f"{_words(same)}: {factor} {level} was scored on other queries")
-            found = paired_difference(scores.to_numpy(), base.to_numpy(), resamples=resamples, seed=seed)
+        if ways.isna().to_numpy().any():
+            raise EmbscaleError(f"{_words(same)}: one way was scored on other queries than another")
+        apart = ways.sub(ways[base], axis=0)
+        single = [way for way in ways if sum(level != own for level, own in zip(way, base, strict=True)) == 1]
+        draws = bootstrap_means(apart[single].to_numpy(), resamples=resamples, seed=seed)
+        for way, drawn in zip(single, draws.T, strict=True):
+            (factor, level), *_ = [
+                (name, level) for name, level in zip(FACTORS, way, strict=True) if level != against[name]
+            ]
+            found = estimate(apart[way].mean(), drawn)
             rows.append(
                 dict(zip(SAME, same, strict=True))
-                | {"factor": factor, "level": level, "against": against[factor], "value": scores.mean()}
-                | {"difference": found.value, "ci_low": found.low, "ci_high": found.high, "n": len(base)}
+                | {"factor": factor, "level": level, "against": against[factor], "value": ways[way].mean()}
+                | {"difference": found.value, "ci_low": found.low, "ci_high": found.high, "n": len(ways)}
             )
     made = pd.DataFrame(rows, columns=COLUMNS)
     return made.assign(step=made["step"].astype("Int64").mask(lambda step: step == NONE))

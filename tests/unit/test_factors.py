@@ -57,7 +57,7 @@ def test_a_step_that_is_not_known_is_missing():
     [
         ([rows([0.1], pooling="max")], "no score with variant full, pooling mean"),
         ([rows([0.1]), rows([0.2])], "scored twice in one way"),
-        ([rows([0.1]), rows([0.1, 0.2], pooling="max")], "on other queries"),
+        ([rows([0.1]), rows([0.1, 0.2], pooling="max")], "on other queries than another"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(parts, words):
