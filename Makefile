@@ -40,8 +40,8 @@ fetch: $(VENV)/runtime ## bring the recorded results, verified, so that nothing 
 test: $(VENV)/test lint ## linters, type checker, tests
 	@$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m "not slow"
 
-faults: $(VENV)/test ## the long tests: breaks, damage and experiments, with real remotes on loopback
-	@$(BIN)/pytest -m slow
+faults: $(VENV)/test ## the long tests: published suites, breaks, damage and experiments, with real servers on loopback
+	@$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m slow
 
 lint: $(VENV)/test
 	@$(BIN)/ruff check --no-cache

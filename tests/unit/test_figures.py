@@ -116,6 +116,7 @@ def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
     for run in ("a", "b"):
         files = outputs(tmp_path, run)
         assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *metric, *files, "--image", "f.svg"]) == 0
+    assert (tmp_path / "a-rows.csv.gz").read_bytes() == (tmp_path / "b-rows.csv.gz").read_bytes()
     svg = (tmp_path / "a.svg").read_bytes()
     assert svg == (tmp_path / "b.svg").read_bytes() and svg.count(b"<path") > 20
     partial = (tmp_path / "a.md").read_text()

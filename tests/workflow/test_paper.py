@@ -14,6 +14,8 @@ from embscale import beir, tables, tokens
 from embscale.retrieval import Scorer
 from hub.repositories import ROWS, WIDTH, save, save_retrieval, save_texts
 
+pytestmark = pytest.mark.slow
+
 STS = "b0fddb56ed78048fa8b90373c8a3cfc37b684831"
 SCIDOCS = "f8c2fcf00f625baaa80f62ec5bd9e1fff3b8ae88"
 STUDY = ["studies/paper.yaml", "studies/tiny.yaml", "loopback.yaml"]

@@ -122,8 +122,8 @@ rule probe:
     output:
         rows="<results>/probes/{model}.csv",
         note="<results>/probes/{model}.csv.note.json",
-        confusion="<results>/probes/{model}-confusion.csv",
-        curves="<results>/probes/{model}-curves.csv",
+        confusion="<results>/probes/{model}-confusion.csv.gz",
+        curves="<results>/probes/{model}-curves.csv.gz",
     log:
         "<logs>/probe/{model}.log",
     benchmark:
@@ -162,8 +162,8 @@ rule grid:
             rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
         ),
     output:
-        rows="<results>/grid/{model}.csv",
-        note="<results>/grid/{model}.csv.note.json",
+        rows="<results>/grid/{model}.csv.gz",
+        note="<results>/grid/{model}.csv.gz.note.json",
     log:
         "<logs>/grid/{model}.log",
     benchmark:

@@ -68,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read the rows, draw, describe."""
+    from embscale import tidy
     from embscale.figures import theme
 
     module = load(args.figure)
@@ -75,8 +76,7 @@ def run(args: argparse.Namespace) -> None:
     outputs = [args.svg, args.partial, args.data]
     with recorded(command="draw", params=params, inputs=args.rows, outputs=outputs) as (svg, partial, data):
         rows = read_rows(args.rows, module.COLUMNS, where=args.where)
-        # Packed if the name says so, without the time, so that equal rows have equal bytes.
-        rows.to_csv(data, index=False, compression={"method": "infer", "mtime": 0})
+        tidy.write(rows, data)
         source = source_fold(
             rule="draw",
             command=f"draw {args.figure}",

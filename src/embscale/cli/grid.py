@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit every cell in both designs, write rows."""
-    from embscale import hidden_states, layer_designs, layer_examples, probes
+    from embscale import hidden_states, layer_designs, layer_examples, probes, tidy
     from embscale.progress import progress
 
     with recorded(command="grid", params=_layers.params(args, *OWN), inputs=[args.states], outputs=[args.output]) as (
@@ -60,4 +60,4 @@ def run(args: argparse.Namespace) -> None:
                 )
                 frames.append(made.assign(**described))
                 told(len(frames), f"{classifier}: {cell.tokens} tokens of {cell.texts_count} texts, {cell.design}")
-        probes.complete(frames, probes.COLUMNS).to_csv(path, index=False)
+        tidy.write(probes.complete(frames, probes.COLUMNS), path)

@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> None:
         *csv,
     ):
         tables = {name: record.gather(paths) for name, paths in sources.items()}
+        # What single seeds gave is in the probes' own files.
+        tables["layers"] = tables["layers"][tables["layers"]["seed"] == "all"]
         numbers = record.headline(tables, args.metric)
         if not all(numbers.values()):
             raise EmbscaleError(f"{args.scores[0]}: no row of the metric {args.metric}; score with it first")

@@ -39,13 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tree-depth", type=int, required=True, help="of the decision tree, at most")
     _layers.add_arguments(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PROBES.csv")
-    parser.add_argument("--confusion", type=Path, required=True, metavar="CONFUSION.csv")
-    parser.add_argument("--curves", type=Path, required=True, metavar="CURVES.csv", help="of sgd, by epoch")
+    parser.add_argument("--confusion", type=Path, required=True, metavar="CONFUSION.csv[.gz]")
+    parser.add_argument("--curves", type=Path, required=True, metavar="CURVES.csv[.gz]", help="of sgd, by epoch")
 
 
 def run(args: argparse.Namespace) -> None:
     """Fit one classifier per condition and seed; write rows, confusion counts and curves."""
-    from embscale import hidden_states, layer_classifiers, layer_examples, probes
+    from embscale import hidden_states, layer_classifiers, layer_examples, probes, tidy
     from embscale.progress import progress
 
     for flag, known in (
@@ -82,4 +82,4 @@ def run(args: argparse.Namespace) -> None:
             (probes.COLUMNS, probes.CONFUSION_COLUMNS, probes.CURVE_COLUMNS),
             strict=True,
         ):
-            probes.complete(frames, columns).to_csv(path, index=False)
+            tidy.write(probes.complete(frames, columns), path)

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Compute and write both."""
-    from embscale import hidden_states, reductions
+    from embscale import hidden_states, reductions, tidy
 
     params = {name: getattr(args, name) for name in ("reductions", *SETTINGS, *KEYS)}
     outputs = [args.output, args.quality]
@@ -52,7 +52,5 @@ def run(args: argparse.Namespace) -> None:
         states = hidden_states.load(args.states)
         settings = reductions.Settings(**{name: getattr(args, name) for name in SETTINGS})
         placed, measures = reductions.reduce(states, reductions=args.reductions, settings=settings)
-        # Packed if the name says so, without the time, so that equal points have equal bytes.
-        packed = {"method": "infer", "mtime": 0}
-        described(placed, states, args).to_csv(points, index=False, float_format="%.5g", compression=packed)
-        described(measures, states, args).to_csv(quality, index=False, float_format="%.6g")
+        tidy.write(described(placed, states, args), points, float_format="%.5g")
+        tidy.write(described(measures, states, args), quality, float_format="%.6g")

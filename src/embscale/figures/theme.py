@@ -23,6 +23,9 @@ FAINT = "#e4e4e4"
 # Okabe and Ito's colours, told apart by readers with any colour vision; yellow is too pale for lines on white.
 CATEGORIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
+# Of what is drawn as pixels inside an SVG, which are clouds of points; finer ones would be most of the page.
+RASTER_DPI = 110
+
 STYLE: dict[str, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": MUTED,
@@ -76,7 +79,10 @@ def figure(*, height: float, width: float = PAGE_WIDTH) -> Figure:
 def save(figure: Figure, path: Path) -> None:
     """Write a figure; an SVG holds neither time nor random names, so equal figures have equal bytes."""
     matplotlib.rcParams.update(STYLE)  # type: ignore[arg-type]
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    if path.suffix == ".svg":
+        figure.savefig(path, metadata={"Date": None}, dpi=RASTER_DPI)
+    else:
+        figure.savefig(path)
 
 
 def category_colours(names: Sequence[str]) -> dict[str, str]:
