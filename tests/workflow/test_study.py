@@ -87,7 +87,7 @@ def test_crop_to_the_whole_table_scores_as_the_table(checkout):
 def test_a_second_run_gives_the_same_bytes(checkout):
     first = (checkout / "results/tiny").rename(checkout / "results/first")
     names = ["scores.csv", "probes/ladder-w16.csv", "report/figures/scaling.svg"]
-    snakemake(checkout, *TINY, *(f"results/tiny/{name}" for name in names))
+    snakemake(checkout, *TINY, "--", *(f"results/tiny/{name}" for name in names))
     for name in names:
         assert (checkout / "results/tiny" / name).read_bytes() == (first / name).read_bytes(), name
     shutil.rmtree(checkout / "results/tiny")
@@ -102,7 +102,7 @@ def test_a_caption_reruns_the_report_only(checkout):
 
 def test_a_figure_module_reruns_that_figure_and_the_page(checkout):
     with edited(checkout / "src/embscale/figures/layer_norms.py", lambda source: source + b"\n# a remark\n"):
-        assert planned(checkout) == {"draw": 1, "numbers": 1, "check": 1, "render": 1}
+        assert planned(checkout) == {"draw": 1, "apparatus": 1, "numbers": 1, "check": 1, "render": 1}
 
 
 def test_a_probe_parameter_reruns_probes_and_what_follows(checkout):
@@ -114,7 +114,8 @@ def test_a_probe_parameter_reruns_probes_and_what_follows(checkout):
     assert {rule: jobs.pop(rule) for rule in ("probe", "grid", "ablate", "transfer")} == {
         "probe": 2, "grid": 1, "ablate": 1, "transfer": 1,
     }  # fmt: skip
-    assert set(jobs) <= {"draw", "keep", "numbers", "check", "explorer", "render"}
+    # What follows from them, and nothing of tables, words or positions.
+    assert set(jobs) <= {"draw", "layer_claims", "keep", "apparatus", "numbers", "check", "explorer", "render"}
 
 
 def test_changed_back_there_is_nothing_to_do(checkout):
@@ -137,7 +138,7 @@ def test_an_edited_result_stops_its_consumer(checkout):
     [
         ("stduy=x", "stduy: unknown key"),
         ("ladder={'steps': 'many'}", 'ladder.steps: given "many" (text); allowed: a whole number at least 1'),
-        ("layers={'split': 'word'}", "allowed: one of text, token, vector"),
+        ("layers={'splits': ['word']}", "allowed: one of text, token, vector"),
     ],
 )
 def test_a_wrong_parameter_stops_before_the_first_job(checkout, config, message):

@@ -196,6 +196,11 @@ def other_tables(model):
     ]
 
 
+def last_checkpoint(wildcards):
+    """The last checkpoint of a model of the study, or of the rung with learned positions."""
+    return CHECKPOINTS.get(wildcards.model, LADDER_CHECKPOINTS)[-1]
+
+
 def checkpoint_folder(model, checkpoint):
     """The whole checkpoint, in the Hugging Face layout."""
     fetched = FETCHED.get((model, checkpoint))

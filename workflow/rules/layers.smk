@@ -34,35 +34,21 @@ OF_MODEL = dict(
     suite=lambda wildcards: SUITES[wildcards.model],
     step=lambda wildcards: step_of(CHECKPOINTS[wildcards.model][-1]),
 )
-# Shared by all commands that fit classifiers.
-FITS = (
-    " --seeds {params.layers[seeds]}"
-    " --first-position {params.layers[first_position]}"
-    " --test-fraction {params.layers[test_fraction]}"
-    " --inverse-regularisation {params.layers[inverse_regularisation]}"
-    " --memory-gb {params.layers[memory_gb]}"
-    " --chunk {params.layers[chunk]}"
-    " --device {params.layers[device]}"
-    " --resamples {params.layers[bootstrap_resamples]}"
-    " --bootstrap-seed {params.layers[bootstrap_seed]}"
-    " --suite {params.suite}"
-    " --model {wildcards.model}"
-    " --step {params.step}"
+# Flags of all commands that fit classifiers.
+FITS = " ".join(
+    f"--{flag} {value}"
+    for flag, value in {
+        "seeds": " ".join(map(str, SETTINGS["seeds"])),
+        "first-position": SETTINGS["first_position"],
+        "test-fraction": SETTINGS["test_fraction"],
+        "inverse-regularisation": SETTINGS["inverse_regularisation"],
+        "memory-gb": SETTINGS["memory_gb"],
+        "chunk": SETTINGS["chunk"],
+        "device": SETTINGS["device"],
+        "resamples": SETTINGS["bootstrap_resamples"],
+        "bootstrap-seed": SETTINGS["bootstrap_seed"],
+    }.items()
 )
-FIT_SETTINGS = {
-    name: SETTINGS[name]
-    for name in [
-        "seeds",
-        "first_position",
-        "test_fraction",
-        "inverse_regularisation",
-        "memory_gb",
-        "chunk",
-        "device",
-        "bootstrap_resamples",
-        "bootstrap_seed",
-    ]
-}
 
 
 rule states:
@@ -133,7 +119,7 @@ rule probe:
     threads: 1
     params:
         **OF_MODEL,
-        layers=FIT_SETTINGS,
+        fits=FITS,
         texts=MAIN_SOURCE,
         classifiers=SETTINGS["classifiers"],
         splits=SETTINGS["splits"],
@@ -149,7 +135,12 @@ rule probe:
         " --inputs {params.inputs}"
         " --controls {params.controls}"
         " --epochs {params.epochs}"
-        " --tree-depth {params.tree_depth}" + FITS + " --output {output.rows:q}"
+        " --tree-depth {params.tree_depth}"
+        " {params.fits}"
+        " --suite {params.suite}"
+        " --model {wildcards.model}"
+        " --step {params.step}"
+        " --output {output.rows:q}"
         " --confusion {output.confusion:q}"
         " --curves {output.curves:q} 2> {log:q}"
 
@@ -173,7 +164,7 @@ rule grid:
     threads: 1
     params:
         **OF_MODEL,
-        layers=FIT_SETTINGS,
+        fits=FITS,
         texts=MAIN_SOURCE,
         split=SETTINGS["splits"][0],
         classifiers=SETTINGS["grid"]["classifiers"],
@@ -187,7 +178,12 @@ rule grid:
         " --split {params.split}"
         " --windows {params.windows}"
         " --counts {params.counts}"
-        " --epochs {params.epochs}" + FITS + " --output {output.rows:q} 2> {log:q}"
+        " --epochs {params.epochs}"
+        " {params.fits}"
+        " --suite {params.suite}"
+        " --model {wildcards.model}"
+        " --step {params.step}"
+        " --output {output.rows:q} 2> {log:q}"
 
 
 rule ablate:
@@ -209,7 +205,7 @@ rule ablate:
     threads: 1
     params:
         **OF_MODEL,
-        layers=FIT_SETTINGS,
+        fits=FITS,
         texts=MAIN_SOURCE,
         split=SETTINGS["splits"][0],
         random_masks=SETTINGS["random_masks"],
@@ -218,8 +214,11 @@ rule ablate:
         " --texts {params.texts}"
         " --split {params.split}"
         " --random-masks {params.random_masks}"
-        + FITS
-        + " --output {output.rows:q} 2> {log:q}"
+        " {params.fits}"
+        " --suite {params.suite}"
+        " --model {wildcards.model}"
+        " --step {params.step}"
+        " --output {output.rows:q} 2> {log:q}"
 
 
 rule transfer:
@@ -241,15 +240,18 @@ rule transfer:
     threads: 1
     params:
         **OF_MODEL,
-        layers=FIT_SETTINGS,
+        fits=FITS,
         states=lambda wildcards, input: flags(
             "--states",
             [f"{name}={path}" for name, path in zip(SOURCES, input.states)],
         ),
     shell:
         "python -m embscale transfer {params.states}"
-        + FITS
-        + " --output {output.rows:q} 2> {log:q}"
+        " {params.fits}"
+        " --suite {params.suite}"
+        " --model {wildcards.model}"
+        " --step {params.step}"
+        " --output {output.rows:q} 2> {log:q}"
 
 
 rule geometry:
@@ -427,8 +429,8 @@ rule layer_costs:
         points=expand(rules.reductions.output.points, model=SETTINGS["pictured"]),
         lens=expand(rules.logit_lens.output.rows, model=LENS_MODELS),
     output:
-        "<results>/layer_costs.csv",
-        "<results>/layer_costs.csv.note.json",
+        rows="<results>/layer_costs.csv",
+        note="<results>/layer_costs.csv.note.json",
     log:
         "<logs>/layer_costs.log",
     benchmark:
@@ -437,8 +439,8 @@ rule layer_costs:
         "../envs/embscale.yaml"
     params:
         steps="states probe grid ablate transfer geometry reductions logit_lens",
-        folder=subpath(output[0], parent=True),
+        folder=subpath(output.rows, parent=True),
     shell:
         "python -m embscale costs {params.folder:q}/benchmarks"
         " --steps {params.steps}"
-        " --output {output[0]:q} 2> {log:q}"
+        " --output {output.rows:q} 2> {log:q}"

@@ -10,11 +10,6 @@ PRIMER_ALONE = ["sinusoidal", "rotary", "biases"]
 POSITION_MODELS = [*LAYER_MODELS, LEARNED]
 
 
-def last_checkpoint(wildcards):
-    """The last checkpoint of a model of the study, or of the rung with learned positions."""
-    return CHECKPOINTS.get(wildcards.model, LADDER_CHECKPOINTS)[-1]
-
-
 rule primer_of_table:
     """Rows for a figure that shows how a table of this study is used and taught."""
     input:
