@@ -101,7 +101,7 @@ def test_a_caption_reruns_the_report_only(checkout):
 
 
 def test_a_figure_module_reruns_that_figure_and_the_page(checkout):
-    with edited(checkout / "src/embscale/figures/layer_norms.py", lambda source: source + b"\n# a remark\n"):
+    with edited(checkout / "src/embscale/figures/random_baseline.py", lambda source: source + b"\n# a remark\n"):
         assert planned(checkout) == {"draw": 1, "apparatus": 1, "numbers": 1, "check": 1, "render": 1}
 
 
