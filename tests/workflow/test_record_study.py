@@ -152,7 +152,8 @@ def test_a_dirty_source_is_seen_whatever_its_time(clone):
 
 def test_with_the_tensors_a_probe_parameter_reruns_probes_figures_and_report(computed):
     set_parameter(computed, PROBES, 0.5)
-    assert wanted(computed) == {"probe", "draw", "keep", "numbers", "check", "render"}
+    follow = {"layer_claims", "draw", "keep", "apparatus", "numbers", "check", "explorer", "render"}
+    assert wanted(computed) == {"probe", "grid", "ablate", "transfer"} | follow
 
 
 def test_the_older_record_comes_back_with_dvc_checkout(computed):
@@ -245,7 +246,7 @@ def test_experiments_give_the_numbers_of_a_run_with_those_parameters(computed, p
         for point in plots[0]["content"]["data"]["values"]
     }
     sides = [{key[1:]: value for key, value in points.items() if key[0] == side} for side in ("HEAD", "workspace")]
-    assert sides[0] == sides[1] and len(sides[0]) == 2 + 3
+    assert sides[0] == sides[1] and len(sides[0]) == 2 + 5 + 3
 
 
 def parts(process):
