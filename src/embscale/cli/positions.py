@@ -43,12 +43,13 @@ def run(args: argparse.Namespace) -> None:
     from embscale import extraction, positions, tables
 
     keys = {"suite": args.suite, "model": args.model, "step": "" if args.step == "main" else args.step}
-    params = {"places": args.places, "seeds": args.seeds, "checkpoint": args.checkpoint, "subfolder": args.subfolder}
+    names = ("places", "seeds", "checkpoint", "subfolder", "suite", "model", "step")
+    params = {name: getattr(args, name) for name in names}
     if args.places < 1:
         raise EmbscaleError(f"--places {args.places}: expected one at least")
     if Path(args.checkpoint).is_file():
         path = Path(args.checkpoint)
-        with recorded(command="positions", params=params | keys, inputs=[path], outputs=[args.output]) as (output,):
+        with recorded(command="positions", params=params, inputs=[path], outputs=[args.output]) as (output,):
             rows = positions.table_rows(tables.load(path).astype(np.float64), seeds=args.seeds)
             rows.assign(**keys).to_csv(output, index=False, float_format="%.8g")
         return
@@ -57,9 +58,7 @@ def run(args: argparse.Namespace) -> None:
     endings = positions.needed_tensor(config)
     weights = extraction.Weights(source) if endings else None
     inputs = local_files(source, weights, [endings] if endings else [])
-    with recorded(command="positions", params=params | keys, inputs=inputs, outputs=[args.output], facts=facts) as (
-        output,
-    ):
+    with recorded(command="positions", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         read = weights.read if weights else lambda endings: None
         rows = positions.position_rows(config, read, places=args.places, seeds=args.seeds)
         rows.assign(**keys).to_csv(output, index=False, float_format="%.8g")
