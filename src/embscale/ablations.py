@@ -29,6 +29,7 @@ COLUMNS = [
     "split",
     "weights",
     "choice",
+    "inverse_regularisation",
     "k",
     "fill",
     "refit",
@@ -48,6 +49,7 @@ SHARES = (50, 90)  # percent of the summed weights
 SCALES = ("raw", "standardised")
 FILLS = ("zero", "mean")
 CURVE_POINTS = 64  # of the cumulative curve
+INNER_FOLDS = 2  # divisions of each training set that choose C
 
 # Choices of the experiment "position": places in the text, of a classifier without the first positions and of one with
 # them, and both as a whole.
@@ -179,11 +181,16 @@ def ablations(found: Base, *, random_masks: int) -> pd.DataFrame:
     Returns:
         Rows with `COLUMNS`, but for those of `KEYS` and the split.
     """
+    permuted = [
+        permuted_loss(model, train, seed=seed)
+        for model, train, seed in zip(found.models, found.trains, found.seeds, strict=True)
+    ]
     made = (
         contributions(found),
         cumulative(found),
         stability(found),
-        masks(found, random_masks=random_masks),
+        importance(found, permuted),
+        masks(found, permuted, random_masks=random_masks),
         prefixes(found),
         positions(found, BUCKET),
     )
@@ -277,8 +284,57 @@ def stability(found: Base) -> Rows:
         yield {"experiment": "stability", "metric": "overlap", "k": k, "seed": "all", "choice": "random"} | exact
 
 
-def masks(found: Base, *, random_masks: int) -> Rows:
-    """Accuracy without some dimensions: the most frequent, those of largest variance (outliers), or random ones.
+def permuted_loss(model: Linear, examples: Examples, *, seed: int) -> np.ndarray:
+    """Accuracy lost when one dimension's values are exchanged between vectors, ``[dimensions]`` (Breiman 2001).
+
+    The logits of a linear model move by one dimension's part alone, so that all dimensions cost little more than one
+    prediction; scikit-learn's `permutation_importance` predicts anew for each.  Values are exchanged among the vectors
+    that are read at once.
+
+    Args:
+        model: classifier.
+        examples: for a choice of dimensions to mask, those it was trained on.
+        seed: of the permutations.
+    """
+    generator = np.random.default_rng(seed)
+    lost = np.zeros(model.weights.shape[1])
+    for features, labels, _ in examples.chunks():
+        logits, standardised = model.logits(features), model.standardised(features)
+        right = (logits.argmax(axis=1) == labels).sum()
+        for dimension, weights in enumerate(model.weights.T.astype(np.float32)):
+            column = standardised[:, dimension]
+            moved = logits + (generator.permutation(column) - column)[:, None] * weights
+            lost[dimension] += right - (moved.argmax(axis=1) == labels).sum()
+    return lost / len(examples)
+
+
+def importance(found: Base, permuted: Sequence[np.ndarray]) -> Rows:
+    """What exchanging each dimension's values costs, beside its share in the weights of all layers (I-39).
+
+    Args:
+        found: from `base`.
+        permuted: from `permuted_loss`, for each seed.
+    """
+    lost = np.stack(permuted)
+    for dimension in range(found.width):
+        keys = {"experiment": "importance", "choice": "permuted", "dimension": dimension, "seed": "all"}
+        yield keys | {"metric": "accuracy_change"} | _over_seeds(-lost[:, dimension])
+    for scale in SCALES:
+        percent = np.stack([shares(weights_of(model, scale)).mean(axis=0) for model in found.models])
+        for dimension in range(found.width):
+            keys = {"experiment": "importance", "weights": scale, "dimension": dimension, "seed": "all"}
+            yield keys | {"metric": "percent"} | _over_seeds(percent[:, dimension])
+        ranks = np.array([stats.spearmanr(one, other).statistic for one, other in zip(percent, lost, strict=True)])
+        for name, some in _seeds_and_all(ranks, found.seeds):
+            keys = {"experiment": "importance", "weights": scale, "seed": name}
+            yield keys | {"metric": "rank_correlation"} | _over_seeds(some)
+
+
+def masks(found: Base, permuted: Sequence[np.ndarray], *, random_masks: int) -> Rows:
+    """Accuracy without some dimensions: the frequent ones, the important, those of largest variance, or random ones.
+
+    The ``important`` are those whose exchange costs most among the vectors trained on; dimensions of largest variance
+    are called outliers.
 
     Without refit a masked dimension is set to ``zero`` at evaluation, as in the study, or to its ``mean``, which says
     nothing about the layer and leaves the classifier where it has learned.  With refit a classifier learns from the
@@ -294,6 +350,7 @@ def masks(found: Base, *, random_masks: int) -> Rows:
         chosen: dict[tuple[str, str], list[list[np.ndarray]]] = {
             ("frequent", scale): [[frequent(weights_of(m, scale))[:k]] for m in found.models] for scale in SCALES
         }
+        chosen["important", ""] = [[np.argsort(-lost, kind="stable")[:k]] for lost in permuted]
         chosen["outlier", ""] = [[np.argsort(-m.scale, kind="stable")[:k]] for m in found.models]
         chosen["random", ""] = [
             [np.random.default_rng([seed, draw]).permutation(every)[:k] for draw in range(random_masks)]
@@ -336,6 +393,63 @@ def _refit(found: Base, kept: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
         again = logistic_regression(replace(train, prepare=only), found.settings, start=start)
         predicted.append([tested(again, replace(test, prepare=only))["predicted"]])
     return predicted
+
+
+def regularisation(found: Base, *, split: str, inverse_regularisations: Sequence[float]) -> Rows:
+    """Accuracy by the strength of the penalty, and with the strength that each training set chooses by itself (I-37).
+
+    A training set is divided again, twice, by what it must not share with its test set; the C of highest mean accuracy
+    is chosen, of equals the smallest.
+
+    Args:
+        found: from `base`.
+        split: how the base was divided.
+        inverse_regularisations: values of C to try.
+    """
+    tried = sorted(inverse_regularisations)
+    predicted: dict[float, list[list[np.ndarray]]] = {value: [] for value in tried}
+    converged: dict[float, list[bool]] = {value: [] for value in tried}
+    chosen = []
+    for seed, train, test in zip(found.seeds, found.trains, found.tests, strict=True):
+        models = _path(train, found.settings, tried)
+        for value, model in models.items():
+            predicted[value].append([tested(model, test)["predicted"]])
+            converged[value].append(model.converged)
+        scores = np.zeros(len(tried))
+        for fold in range(INNER_FOLDS):
+            fitted_on, judged_on = (
+                replace(train, part=part & train.part)
+                for part in halves(
+                    train.states,
+                    np.asarray(train.part.any(axis=0)),
+                    split=split,
+                    test_fraction=found.settings.test_fraction,
+                    seed=INNER_FOLDS * seed + fold,
+                )
+            )
+            labels = np.repeat(np.arange(len(found.layers)), judged_on.part.sum(axis=1))
+            for i, model in enumerate(_path(fitted_on, found.settings, tried).values()):
+                scores[i] += (tested(model, judged_on)["predicted"] == labels).mean()
+        chosen.append(tried[int(scores.argmax())])
+    for value in tried:
+        keys = {"experiment": "regularisation", "choice": "given", "inverse_regularisation": value}
+        yield from (keys | row for row in found.accuracies(predicted[value]))
+        share = float(np.mean(converged[value]))
+        yield keys | {"seed": "all", "metric": "converged", "value": share, "n": len(found.seeds)}
+    keys = {"experiment": "regularisation", "choice": "cross_validated"}
+    for seed, value in zip(found.seeds, chosen, strict=True):
+        yield keys | {"seed": str(seed), "metric": "inverse_regularisation", "value": value}
+    yield from (keys | row for row in found.accuracies([predicted[value][i] for i, value in enumerate(chosen)]))
+
+
+def _path(train: Examples, settings: Settings, values: Sequence[float]) -> dict[float, Linear]:
+    """A classifier for each C, each begun where the one before has stopped."""
+    models: dict[float, Linear] = {}
+    last: Linear | None = None
+    for value in values:
+        last = logistic_regression(train, replace(settings, inverse_regularisation=value), start=last)
+        models[value] = last
+    return models
 
 
 def _columns(dimensions: np.ndarray) -> Prepare:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from layer_states import SETTINGS, everything, made, noise
 from scipy import stats
+from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 
 from embscale import ablations
@@ -40,6 +41,11 @@ def found(states):
 @pytest.fixture(scope="module")
 def rows(found):
     return ablations.ablations(found, random_masks=4)
+
+
+@pytest.fixture(scope="module")
+def penalties(found):
+    return pd.DataFrame(ablations.regularisation(found, split="text", inverse_regularisations=(1e-6, 1.0)))
 
 
 def of(rows, **where):
@@ -185,3 +191,60 @@ def test_positions_are_told_apart():
     assert buckets["n"].sum() == sum(len(fit.true) for fit in found.fits)
     (whole,) = (r for r in ablations.first_position(found, ablations.WITH_FIRST) if r["seed"] == "all")
     assert whole["value"] == pytest.approx((buckets["value"] * buckets["n"]).sum() / buckets["n"].sum())
+
+
+def test_the_loss_of_an_exchanged_dimension_is_scikit_learns(found):
+    """On the same vectors, within the noise of a few permutations."""
+
+    class Wrapped:
+        def fit(self, features, labels):
+            return self
+
+    model, test = found.models[0], found.tests[0]
+    whole = replace(test, chunk=len(test.states.text))
+    features, labels = test.whole()
+    ours = np.mean([ablations.permuted_loss(model, whole, seed=seed) for seed in range(30)], axis=0)
+    theirs = permutation_importance(
+        Wrapped(),
+        features,
+        labels,
+        scoring=lambda _, some, true: (model.predict_proba(some).argmax(axis=1) == true).mean(),
+        n_repeats=30,
+        random_state=0,
+    )
+    np.testing.assert_allclose(ours, theirs.importances_mean, atol=0.02)
+    assert ours.argmax() == 5 and ours[5] > 0.2
+    blind = replace(model, weights=np.where(np.arange(8) == 5, 0.0, model.weights))
+    assert ablations.permuted_loss(blind, whole, seed=0)[5] == 0
+
+
+def test_important_dimensions_are_those_whose_exchange_costs_most(rows):
+    lost = of(rows, experiment="importance", metric="accuracy_change").set_index("dimension")["value"]
+    assert lost.sort_values().index[:2].tolist() == [5, 2] and len(lost) == 8 and abs(lost[0]) < 0.01
+    percent = of(rows, experiment="importance", metric="percent", weights="standardised").set_index("dimension")
+    assert percent["value"].sum() == pytest.approx(100)
+    ranks = of(rows, experiment="importance", metric="rank_correlation", weights="standardised")
+    assert ranks["seed"].tolist() == ["0", "1", "2", "all"] and (ranks["value"] > 0.3).all()
+    change = of(rows, experiment="mask", metric="accuracy_change", seed="all", fill="mean", refit=False, k=2)
+    means = change.groupby("choice")["value"].mean()
+    assert means["important"] < means["random"] < 0
+
+
+def test_the_accuracy_of_each_penalty_is_that_of_a_classifier_fitted_with_it(found, penalties):
+    for i, seed in enumerate(SEEDS):
+        (train, labels), (test, true) = found.trains[i].whole(), found.tests[i].whole()
+        mean, scale = train.mean(axis=0), train.std(axis=0)
+        model = LogisticRegression(C=1.0, max_iter=1000).fit((train - mean) / scale, labels)
+        right = (model.predict((test - mean) / scale) == true).mean()
+        row = of(penalties, choice="given", inverse_regularisation=1.0, seed=str(seed), metric="accuracy")
+        assert row["value"].item() == pytest.approx(right, abs=0.01)
+
+
+def test_each_training_set_chooses_the_penalty_that_serves_it(penalties):
+    """A penalty so strong that all weights vanish is never chosen, and nothing of the tested texts chooses."""
+    chosen = of(penalties, choice="cross_validated", metric="inverse_regularisation")
+    assert chosen["value"].tolist() == [1.0] * len(SEEDS)
+    whole = of(penalties, metric="accuracy", seed="all")
+    given = of(whole, choice="given", inverse_regularisation=1.0)["value"].item()
+    assert of(whole, choice="cross_validated")["value"].item() == given
+    assert of(penalties, metric="converged")["value"].tolist() == [1.0, 1.0]

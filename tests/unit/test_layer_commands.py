@@ -25,7 +25,7 @@ COMMANDS = {
     "--confusion {folder}/confusion.csv --curves {folder}/curves.csv",
     "grid": "{a} --texts docs --classifiers logistic_regression sgd --split text --windows 4 8 --counts 10 20 "
     "--epochs 2 --output {rows}",
-    "ablate": "{a} --texts docs --split text --random-masks 2 --output {rows}",
+    "ablate": "{a} --texts docs --split text --random-masks 2 --inverse-regularisations 0.1 1 --output {rows}",
     "transfer": "--states docs={a} --states code={b} --output {rows}",
 }
 
@@ -120,7 +120,9 @@ def test_a_transfer_has_every_pair_and_the_mixture(written):
 
 def test_ablations_tell_the_first_position_in_and_out(written):
     rows = read(written["ablate"][4])
-    assert set(rows["experiment"]) == {"contribution", "sign", "cumulative", "stability", "mask", "prefix", "position"}
+    assert set(rows["experiment"]) == {
+        "contribution", "sign", "cumulative", "stability", "importance", "mask", "prefix", "regularisation", "position",
+    }  # fmt: skip
     with_first, without = (of(rows, choice=choice, seed="all") for choice in ("with_first", "without_first"))
     assert with_first["n"].item() == without["n"].item() * 8 / 7
     assert of(rows, choice="bucket_with_first")["positions"].iloc[0] == "0"
@@ -194,6 +196,21 @@ FIGURES = {
             100 * of(rows, experiment="mask", choice="outlier", k=2, fill="zero", seed="all", width=4,
                      metric="accuracy_change")["value"].item()
         ),
+    ),
+    "layer_importance": (
+        "ablate", "rows",
+        lambda rows: "weights of standardised dimensions {:.2f} (95 % interval".format(
+            of(rows, experiment="importance", weights="standardised", seed="all", width=4,
+               metric="rank_correlation")["value"].item()
+        ),
+    ),
+    "layer_regularisation": (
+        "ablate", "rows",
+        lambda rows: "A line of accuracy against C: {:.1f} % at 0.1, {:.1f} % at 1. Chosen inside".format(*(
+            100 * of(rows, experiment="regularisation", choice="given", inverse_regularisation=c, seed="all", width=4,
+                     metric="accuracy")["value"].item()
+            for c in (0.1, 1)
+        )),
     ),
     "layer_stability": (
         "ablate", "rows",

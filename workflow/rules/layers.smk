@@ -209,11 +209,13 @@ rule ablate:
         texts=MAIN_SOURCE,
         split=SETTINGS["splits"][0],
         random_masks=SETTINGS["random_masks"],
+        inverse_regularisations=SETTINGS["inverse_regularisations"],
     shell:
         "python -m embscale ablate {input.states:q}"
         " --texts {params.texts}"
         " --split {params.split}"
         " --random-masks {params.random_masks}"
+        " --inverse-regularisations {params.inverse_regularisations}"
         " {params.fits}"
         " --suite {params.suite}"
         " --model {wildcards.model}"

@@ -36,10 +36,12 @@ FIGURE_ROWS = {
         for part in [
             "contributions",
             "cumulative",
+            "importance",
             "masks",
             "stability",
             "prefixes",
             "positions",
+            "regularisation",
         ]
     },
     "layer_transfer": expand(rules.transfer.output.rows, model=SETTINGS["base"]),

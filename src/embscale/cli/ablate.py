@@ -1,4 +1,4 @@
-"""Take a layer classifier apart: dimensions, masks, stability, prefixes, positions."""
+"""Take a layer classifier apart: dimensions, masks, stability, penalties, prefixes, positions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from embscale.artifacts import recorded
 from embscale.cli import _layers
 
-OWN = ("texts", "split", "random_masks")
+OWN = ("texts", "split", "random_masks", "inverse_regularisations")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _layers.add_states(parser)
     parser.add_argument("--split", required=True, choices=("text", "token", "vector"), help="what sides never share")
     parser.add_argument("--random-masks", type=int, required=True, help="for each seed and size")
+    parser.add_argument(
+        "--inverse-regularisations", type=float, nargs="+", required=True, metavar="C", help="to try and choose from"
+    )
     _layers.add_arguments(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="ABLATIONS.csv")
 
@@ -50,6 +53,9 @@ def run(args: argparse.Namespace) -> None:
         found = base(used)
         frames = [
             ablations.ablations(found, random_masks=args.random_masks),
+            pd.DataFrame(
+                ablations.regularisation(found, split=args.split, inverse_regularisations=args.inverse_regularisations)
+            ),
             pd.DataFrame(ablations.first_position(found, ablations.WITHOUT_FIRST)),
         ]
         every = np.ones(len(states.text), dtype=bool)

@@ -19,7 +19,12 @@ PANELS = {
     "set to their mean": ("mean", False),
     "fitted again without them (another scale)": (None, True),
 }
-CHOICES = {"frequent": "frequent in the top 8", "outlier": "largest variance", "random": "random"}
+CHOICES = {
+    "frequent": "frequent in the top 8",
+    "important": "largest loss when exchanged",
+    "outlier": "largest variance",
+    "random": "random",
+}
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
@@ -54,7 +59,7 @@ def draw(rows: pd.DataFrame) -> Figure:
     theme.log2_ticks(panels[-1], rows[rows["k"] > 0]["k"].tolist())
     panels[-1].set_xlabel(f"masked dimensions of {int(rows['width'].iloc[0])}")
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
     return figure
 
 
