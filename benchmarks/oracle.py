@@ -129,7 +129,7 @@ def main():
         print(f"| {' | '.join(keys)} | {counts[keys]} | {' | '.join(f'{value:.1e}' for value in row)} |")
     worst, missing = both["difference"].max(), int(both["value_ours"].isna().sum())
     queries = theirs(args.scores / "per_query_ndcg10.csv").merge(
-        of_queries[of_queries["metric"] == "ndcg_at_10"].rename(columns={"value": "ours"}).astype({"query_id": str}),
+        of_queries[of_queries["metric"] == "ndcg_at_10"].rename(columns={"score": "ours", "query": "query_id"}),
         on=[*KEYS, "query_id"], how="left",
     )  # fmt: skip
     apart = (queries["ndcg_at_10"] - queries["ours"]).abs()

@@ -71,6 +71,20 @@ def test_while_a_run_is_alive_a_second_one_stops_and_a_dry_run_does_not(guarded)
     guarded.snakemake("--cores", "1", "quick.txt")
 
 
+def test_a_run_that_is_still_starting_is_waited_for(guarded):
+    """A run that DVC started and that outlived it has not yet taken the lock, but will."""
+    starting = "import time, pathlib; pathlib.Path('loading').touch(); time.sleep(2)\n"
+    guarded.write({"Snakefile": starting + HEAD + RULES})
+    with guarded.running("--cores", "1", "slow.txt", until="loading") as first:
+        late = recover(guarded, check=False)
+        assert late.returncode == 1 and f"another run (process {first.pid}) is at work" in late.stdout
+    # One that ends before it has the lock is waited for, too, and then nothing is left to do.
+    (guarded.root / "loading").unlink()
+    with guarded.running("-n", "quick.txt", until="loading") as dry:
+        assert recover(guarded).stdout.count("left Snakemake's lock behind") <= 1
+        assert dry.wait(30) == 0
+
+
 def test_jobs_of_the_run_that_holds_the_lock_are_not_stopped_by_it(guarded):
     # A run: block starts a Snakemake of its own, which must not ask for the lock.
     guarded.snakemake("--cores", "1", "inner.txt")

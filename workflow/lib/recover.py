@@ -1,23 +1,43 @@
 """Clear Snakemake's lock after a run that was killed, once it is certain that no run is alive.
 
 Snakemake's lock files know no process: after a kill they stay, and every later run stops at them.  The lock of
-`guards.RunLock` ends with its process and so tells the two cases apart.
+`guards.RunLock` ends with its process and so tells the two cases apart.  A run takes it a few seconds after it began;
+one that DVC started and that outlived it may still be on its way there, so that a Snakemake of this folder is waited
+for until it holds the lock or has ended.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import psutil
 
 from guards import RunLock
 
 LOCK_FILES = Path(".snakemake/locks")
+STARTING_SECONDS = 30  # within which a run has taken the lock, on a slow machine too
+
+
+def snakemakes(folder: Path) -> list[int]:
+    """Processes of Snakemake that work in a folder."""
+    found = []
+    for process in psutil.process_iter(["cwd", "cmdline"]):
+        words = process.info["cmdline"] or []
+        named = any(Path(word).name == "snakemake" for word in words[:3])  # python -m snakemake, or its script
+        if named and process.info["cwd"] == str(folder):
+            found.append(process.pid)
+    return found
 
 
 def main() -> int:
     """Unlock the current folder if need be; 1 if a run is alive or the unlocking failed."""
     lock = RunLock()
+    deadline = time.monotonic() + STARTING_SECONDS
+    while lock.free() and snakemakes(Path.cwd()) and time.monotonic() < deadline:
+        time.sleep(0.2)
     # Held until this process ends, so that no run starts while its lock files are being removed.
     if not lock.acquire():
         print(f"{lock.told_owner()}; wait for it or end it, then start again", file=sys.stderr)
