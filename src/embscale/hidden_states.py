@@ -220,7 +220,7 @@ def _is_spread(folder: Path, needed: int, device: str) -> bool:
     Raises:
         EmbscaleError: all that may be used is too small.
     """
-    import psutil  # type: ignore[import-untyped]
+    import psutil
     import torch
 
     memory = psutil.virtual_memory().available
