@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from embscale import parameters
+from embscale import parameters, suites
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SCHEMA = """
 $schema: https://json-schema.org/draft/2020-12/schema
@@ -179,6 +181,15 @@ def test_overlays_are_merged_as_snakemake_merges_them(tmp_path):
     assert parameters.read(files[0], files[1:]) == expected == {"g": {"x": 4, "l": [3]}, "y": 1, "z": {"w": 1}}
     with pytest.raises(parameters.ParameterError, match=r"none\.yaml: no such file"):
         parameters.read(files[0], [tmp_path / "none.yaml"])
+
+
+@pytest.mark.parametrize("overlay", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_study_of_the_repository_holds_what_is_allowed(overlay):
+    merged = parameters.read(ROOT / "params.yaml", [overlay])
+    parameters.check(merged, ROOT / "workflow/schema/params.schema.yaml", source=overlay.name)
+    assert merged["study"] == overlay.stem
+    known = suites.load(ROOT / "workflow/suites.yaml", ROOT / "workflow/pins.yaml")
+    assert set(merged["suites"]) <= set(known)
 
 
 def test_nothing_heavier_than_jsonschema_is_imported():
