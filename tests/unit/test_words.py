@@ -392,14 +392,7 @@ def test_the_command_writes_the_same_rows_for_every_table_variant_and_form(tmp_p
 
 def test_a_table_of_another_tokenizer_is_told(tmp_path, tokenizer_folder, capsys):
     tables.save(tmp_path / "t.safetensors", np.ones((20, 4), np.float32), {})
-    given = [
-        str(tmp_path / "t.safetensors"),
-        "--tokenizer",
-        str(tokenizer_folder),
-        *FLAGS,
-        "-o",
-        str(tmp_path / "w.csv"),
-    ]
+    given = [str(tmp_path / "t.safetensors"), "--tokenizer", str(tokenizer_folder), "-o", str(tmp_path / "w.csv")]
     assert execute("words", given) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "give the tokenizer that belongs to the table" in error
@@ -410,9 +403,17 @@ def test_a_small_published_model_knows_pronouns(tmp_path):
     if not folder.is_dir():
         pytest.skip(f"no {folder}: the reference data are not here")
     assert execute("extract", [str(folder), "-o", str(tmp_path / "t.safetensors")]) == 0
-    given = [str(tmp_path / "t.safetensors"), "--tokenizer", str(folder), *FLAGS, "-o", str(tmp_path / "w.csv")]
-    given += ["--analogies", str(REFERENCE / "words" / "questions-words.txt")]
-    given += ["--similarity", str(REFERENCE / "words" / "wordsim353.tsv")]
+    sets = [str(REFERENCE / "words" / name) for name in ("questions-words.txt", "wordsim353.tsv")]
+    given = [
+        str(tmp_path / "t.safetensors"),
+        "--tokenizer",
+        str(folder),
+        "--analogies",
+        sets[0],
+        "--similarity",
+        sets[1],
+    ]
+    given += ["-o", str(tmp_path / "w.csv")]
     assert execute("words", given) == 0
     made = pd.read_csv(tmp_path / "w.csv").set_index(["set", "section", "metric", "form"])
     family = made.loc[("questions-words", "family", "accuracy", "space")]

@@ -4,7 +4,7 @@ A table is a file (FILE, or STEP=FILE where the training step goes into the rows
 behind a space and in that at the start of a text, and each for its other form; with --tokens, by its frequency there.
 
     embscale words TABLE.safetensors --tokenizer FOLDER --analogies questions-words.txt --similarity wordsim353.tsv
-        --random-seeds 1 2 3 --resamples 2000 --seed 1 -o words.csv
+        -o words.csv
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--analogies",
         type=Path,
-        action="append",
+        nargs="+",
+        action="extend",
         default=[],
         metavar="FILE",
         help="four words a line, ': SECTION' between them; can be given again",
@@ -35,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--similarity",
         type=Path,
-        action="append",
+        nargs="+",
+        action="extend",
         default=[],
         metavar="FILE",
         help="two words and a number a line; can be given again",
@@ -43,9 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tokens", type=Path, metavar="TOKENS.safetensors", help="texts that say how frequent words are"
     )
-    parser.add_argument("--random-seeds", type=int, nargs="+", required=True, help="of the random tables beside each")
-    parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the entries")
-    parser.add_argument("--seed", type=int, required=True, help="of the resamples")
+    parser.add_argument(
+        "--random-seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5], help="of the random tables beside each (1 to 5)"
+    )
+    parser.add_argument("--resamples", type=int, default=10_000, help="bootstrap resamples of the entries (10000)")
+    parser.add_argument("--seed", type=int, default=1, help="of the resamples (1)")
     parser.add_argument("--suite", default="own", help="goes into the rows")
     parser.add_argument("--model", help="the same; the file's name")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="WORDS.csv")
