@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # DVC runs Snakemake by its name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help report record fetch docs test faults lint check-page pdf lock
+.PHONY: help report record fetch docs test pytest faults lint check-page pdf lock
 
 help: ## list the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -37,7 +37,11 @@ fetch: $(VENV)/runtime ## bring the recorded results, verified, so that nothing 
 	@$(BIN)/dvc pull $(PULL)
 	@$(BIN)/python workflow/lib/settle.py
 
-test: $(VENV)/test lint ## linters, type checker, tests
+# Side by side: the type checker has use for one core only.
+test: $(VENV)/test ## linters, type checker, tests
+	@$(MAKE) --no-print-directory --jobs=2 lint pytest
+
+pytest: $(VENV)/test
 	@$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m "not slow"
 
 faults: $(VENV)/test ## the long tests: published suites, breaks, damage and experiments, with real servers on loopback
