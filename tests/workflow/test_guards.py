@@ -71,6 +71,7 @@ def test_while_a_run_is_alive_a_second_one_stops_and_a_dry_run_does_not(guarded)
     guarded.snakemake("--cores", "1", "quick.txt")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_still_starting_is_waited_for(guarded):
     """A run that DVC started and that outlived it has not yet taken the lock, but will."""
     starting = "import time, pathlib; pathlib.Path('loading').touch(); time.sleep(2)\n"
