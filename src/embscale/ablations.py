@@ -77,6 +77,7 @@ class Base:
         seeds: of the splits.
         fits: tested classifiers.
         trains, tests: what each was fitted and tested on.
+        condition: classifier, split and input, the same for all.
         settings: see there.
         resamples: bootstrap resamples of the texts.
         bootstrap_seed: of the resamples.
@@ -86,6 +87,7 @@ class Base:
     fits: Sequence[Fit]
     trains: Sequence[Examples]
     tests: Sequence[Examples]
+    condition: Condition
     settings: Settings
     resamples: int
     bootstrap_seed: int
@@ -165,7 +167,7 @@ def base(
         tests.append(test)
         fits.append(fitted(condition, train, test, settings, seed=seed, start=fits[-1].fitted if fits else None))
         warn(fits[-1].fitted, condition, seed=seed, name=name)
-    return Base(seeds, fits, trains, tests, settings, resamples, bootstrap_seed)
+    return Base(seeds, fits, trains, tests, condition, settings, resamples, bootstrap_seed)
 
 
 def ablations(found: Base, *, random_masks: int) -> pd.DataFrame:
@@ -395,7 +397,7 @@ def _refit(found: Base, kept: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
     return predicted
 
 
-def regularisation(found: Base, *, split: str, inverse_regularisations: Sequence[float]) -> Rows:
+def regularisation(found: Base, *, inverse_regularisations: Sequence[float]) -> Rows:
     """Accuracy by the strength of the penalty, and with the strength that each training set chooses by itself (I-37).
 
     A training set is divided again, twice, by what it must not share with its test set; the C of highest mean accuracy
@@ -403,53 +405,46 @@ def regularisation(found: Base, *, split: str, inverse_regularisations: Sequence
 
     Args:
         found: from `base`.
-        split: how the base was divided.
         inverse_regularisations: values of C to try.
     """
     tried = sorted(inverse_regularisations)
-    predicted: dict[float, list[list[np.ndarray]]] = {value: [] for value in tried}
-    converged: dict[float, list[bool]] = {value: [] for value in tried}
-    chosen = []
+    paths, chosen = [], []
     for seed, train, test in zip(found.seeds, found.trains, found.tests, strict=True):
-        models = _path(train, found.settings, tried)
-        for value, model in models.items():
-            predicted[value].append([tested(model, test)["predicted"]])
-            converged[value].append(model.converged)
+        paths.append(_path(found, train, test, tried, seed=seed))
         scores = np.zeros(len(tried))
         for fold in range(INNER_FOLDS):
-            fitted_on, judged_on = (
-                replace(train, part=part & train.part)
-                for part in halves(
-                    train.states,
-                    np.asarray(train.part.any(axis=0)),
-                    split=split,
-                    test_fraction=found.settings.test_fraction,
-                    seed=INNER_FOLDS * seed + fold,
-                )
+            parts = halves(
+                train.states,
+                np.asarray(train.part.any(axis=0)),
+                split=found.condition.split,
+                test_fraction=found.settings.test_fraction,
+                seed=INNER_FOLDS * seed + fold,
             )
-            labels = np.repeat(np.arange(len(found.layers)), judged_on.part.sum(axis=1))
-            for i, model in enumerate(_path(fitted_on, found.settings, tried).values()):
-                scores[i] += (tested(model, judged_on)["predicted"] == labels).mean()
-        chosen.append(tried[int(scores.argmax())])
-    for value in tried:
+            fit_on, judge_on = (replace(train, part=part & train.part) for part in parts)
+            path = _path(found, fit_on, judge_on, tried, seed=seed)
+            scores += [(fit.predicted == fit.true).mean() for fit in path]
+        chosen.append(int(scores.argmax()))
+    for i, value in enumerate(tried):
+        fits = [path[i] for path in paths]
         keys = {"experiment": "regularisation", "choice": "given", "inverse_regularisation": value}
-        yield from (keys | row for row in found.accuracies(predicted[value]))
-        share = float(np.mean(converged[value]))
-        yield keys | {"seed": "all", "metric": "converged", "value": share, "n": len(found.seeds)}
+        yield from (keys | row for row in found.accuracies([[fit.predicted] for fit in fits]))
+        share = float(np.mean([fit.converged for fit in fits]))
+        yield keys | {"seed": "all", "metric": "converged", "value": share, "n": len(fits)}
     keys = {"experiment": "regularisation", "choice": "cross_validated"}
-    for seed, value in zip(found.seeds, chosen, strict=True):
-        yield keys | {"seed": str(seed), "metric": "inverse_regularisation", "value": value}
-    yield from (keys | row for row in found.accuracies([predicted[value][i] for i, value in enumerate(chosen)]))
+    for seed, i in zip(found.seeds, chosen, strict=True):
+        yield keys | {"seed": str(seed), "metric": "inverse_regularisation", "value": tried[i]}
+    predicted = [[path[i].predicted] for path, i in zip(paths, chosen, strict=True)]
+    yield from (keys | row for row in found.accuracies(predicted))
 
 
-def _path(train: Examples, settings: Settings, values: Sequence[float]) -> dict[float, Linear]:
-    """A classifier for each C, each begun where the one before has stopped."""
-    models: dict[float, Linear] = {}
-    last: Linear | None = None
+def _path(found: Base, train: Examples, test: Examples, values: Sequence[float], *, seed: int) -> list[Fit]:
+    """A tested classifier for each C, each begun where the one before has stopped."""
+    fits: list[Fit] = []
     for value in values:
-        last = logistic_regression(train, replace(settings, inverse_regularisation=value), start=last)
-        models[value] = last
-    return models
+        settings = replace(found.settings, inverse_regularisation=value)
+        start = fits[-1].fitted if fits else None
+        fits.append(fitted(found.condition, train, test, settings, seed=seed, start=start))
+    return fits
 
 
 def _columns(dimensions: np.ndarray) -> Prepare:

@@ -45,7 +45,7 @@ def rows(found):
 
 @pytest.fixture(scope="module")
 def penalties(found):
-    return pd.DataFrame(ablations.regularisation(found, split="text", inverse_regularisations=(1e-6, 1.0)))
+    return pd.DataFrame(ablations.regularisation(found, inverse_regularisations=(1e-6, 1.0)))
 
 
 def of(rows, **where):

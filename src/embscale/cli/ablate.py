@@ -53,9 +53,7 @@ def run(args: argparse.Namespace) -> None:
         found = base(used)
         frames = [
             ablations.ablations(found, random_masks=args.random_masks),
-            pd.DataFrame(
-                ablations.regularisation(found, split=args.split, inverse_regularisations=args.inverse_regularisations)
-            ),
+            pd.DataFrame(ablations.regularisation(found, inverse_regularisations=args.inverse_regularisations)),
             pd.DataFrame(ablations.first_position(found, ablations.WITHOUT_FIRST)),
         ]
         every = np.ones(len(states.text), dtype=bool)
