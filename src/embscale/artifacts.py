@@ -7,12 +7,13 @@ renamed, the note last, so that a file under its final name is always complete.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib.metadata
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from safetensors import SafetensorError
 
 import embscale
 from embscale.errors import EmbscaleError
-
-NOTE_SUFFIX = ".note.json"
+from embscale.loaded import source_digests
+from embscale.notes import NOTE_SUFFIX, note_path, outputs_of, read_note
 
 READABLE = 0o644
 
@@ -50,20 +51,10 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def note_path(artifact: Path) -> Path:
-    """Where the note of a job lies: beside the first of its outputs."""
-    return artifact.with_name(artifact.name + NOTE_SUFFIX)
-
-
-def source_digests() -> dict[str, str]:
-    """SHA-256 of every source file of this package that the running process has imported."""
-    root = Path(embscale.__file__).parent
-    files = {
-        Path(file)
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] == "embscale" and (file := getattr(module, "__file__", None))
-    }
-    return {f.relative_to(root.parent).as_posix(): file_sha256(f) for f in sorted(files)}
+def signature(path: Path) -> tuple[int, ...]:
+    """What changes with a file: inode, size and times.  No program can set the last one, of the change itself."""
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def library_versions() -> dict[str, str]:
@@ -98,8 +89,11 @@ def recorded(
         One path per output, with the same suffix, in a fresh folder beside the first output.
 
     Raises:
-        EmbscaleError: an input is missing, or the outputs cannot be written.
+        EmbscaleError: an input is missing, the outputs cannot be written or would replace what this command did not
+            make, or an input or a source file changed while the job ran.
     """
+    _check_outputs(command, inputs, outputs)
+    before = {path: signature(path) for path in inputs if path.is_file()}
     digests = {_noted(path): _checked_sha256(path) for path in inputs}
     with _scratch_folder(outputs[0].parent) as scratch:
         temporary = [scratch / f"{i}-{path.name}" for i, path in enumerate(outputs)]
@@ -111,6 +105,10 @@ def recorded(
         for made, path in zip(temporary, outputs, strict=True):
             if not made.is_file():
                 raise EmbscaleError(f"{path}: the job ended without writing it")
+        for path in inputs:
+            # A file that was only touched, or copied over itself, holds what was read.
+            if not path.is_file() or (signature(path) != before[path] and file_sha256(path) != digests[_noted(path)]):
+                raise EmbscaleError(f"{path}: changed while the command ran, so nothing was written; run it again")
         note = {
             "command": command,
             "params": dict(params),
@@ -123,10 +121,75 @@ def recorded(
         }
         temporary_note = scratch / "note"
         temporary_note.write_text(json.dumps(note, indent=1, sort_keys=True) + "\n", "utf-8")
-        for made, path in zip([*temporary, temporary_note], [*outputs, note_path(outputs[0])], strict=True):
+        _move(zip([*temporary, temporary_note], [*outputs, note_path(outputs[0])], strict=True))
+
+
+def _check_outputs(command: str, inputs: Sequence[Path], outputs: Sequence[Path]) -> None:
+    """Stop before anything is read or computed if an output would destroy a file that is not this command's to write.
+
+    Raises:
+        EmbscaleError: two outputs, or an output and an input, are one file, whatever their names; an output is a
+            folder or a device; or it is a file that no note beside it ascribes to this command.
+    """
+    read = {path.resolve(): path for path in inputs}
+    written: dict[Path, Path] = {}
+    for path in [*outputs, note_path(outputs[0])]:
+        place = path.resolve()
+        if place in read:
+            raise EmbscaleError(f"{path}: would be written over the input {read[place]}; name another output")
+        if place in written:
+            raise EmbscaleError(f"{path}: would be written over the output {written[place]}; name another output")
+        written[place] = path
+        if path.exists() and not path.is_file():
+            raise EmbscaleError(f"{path}: a folder or a device; expected the name of a file to write")
+    for path in outputs:
+        if path.is_file() and command not in _makers(path):
+            raise EmbscaleError(
+                f"{path}: exists, and no note beside it says that embscale {command} made it; name another output, or "
+                "remove it first"
+            )
+
+
+def _makers(path: Path) -> set[str]:
+    """The commands that have made a file, as the notes beside it say."""
+    return {command for command, _, _ in _ascribed(path)}
+
+
+def _ascribed(path: Path) -> list[tuple[str, str, Path]]:
+    """Command, SHA-256 and place of each note that names a file among its outputs, the oldest note first.
+
+    A job's note lies beside its main output, its other outputs there or one folder below.
+    """
+    folder, place = path.absolute().parent, path.resolve()
+    candidates = [*folder.glob(f"*{NOTE_SUFFIX}"), *folder.parent.glob(f"*{NOTE_SUFFIX}")]
+    found = []
+    for written, note in sorted((candidate.stat().st_mtime_ns, candidate) for candidate in candidates):
+        command, digests = _told(note, written)
+        if place in digests:
+            found.append((command, digests[place], note))
+    return found
+
+
+@functools.cache  # a job with many inputs in one folder reads each note there once
+def _told(path: Path, written: int) -> tuple[str, dict[Path, str]]:
+    """The command of a note, and the SHA-256 of each output by where it lies."""
+    note = read_note(path)
+    return note["command"], {output.resolve(): digest for output, digest in outputs_of(path, note).items()}
+
+
+def _move(pairs: Iterator[tuple[Path, Path]]) -> None:
+    """Rename files to their final names, all or none: one that stays without its note would pass for checked."""
+    moved: list[Path] = []
+    try:
+        for made, path in pairs:
             path.parent.mkdir(parents=True, exist_ok=True)
             made.chmod(READABLE)  # some libraries write files that only their owner can read
             made.replace(path)
+            moved.append(path)
+    except BaseException:
+        for path in moved:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _noted(path: Path) -> str:
@@ -143,35 +206,17 @@ def _checked_sha256(path: Path) -> str:
     if not path.is_file():
         raise EmbscaleError(f"{path}: no such file; make it first (snakemake --cores all {path})")
     digest = file_sha256(path)
-    # A job's note lies beside its main output, its other outputs there or one folder below.  Where two name the file,
-    # one is of an earlier version of the workflow, whose other outputs are still there: the newer holds.
-    notes = [*path.parent.glob(f"*{NOTE_SUFFIX}"), *path.parent.parent.glob(f"*{NOTE_SUFFIX}")]
-    naming = [note for note in notes if path.as_posix() in read_note(note)["outputs"]]
-    if naming:
-        note = max(naming, key=lambda note: note.stat().st_mtime_ns)
-        noted = read_note(note)["outputs"][path.as_posix()]
+    ascribed = _ascribed(path)
+    if ascribed:
+        # Where several name the file, the older are of earlier versions of the workflow, whose other outputs are
+        # still there: the newest holds.
+        _, noted, note = ascribed[-1]
         if noted != digest:
             raise EmbscaleError(
                 f"{path}: its SHA-256 is {digest[:12]}, but {note.name} says {noted[:12]}: it was changed or damaged "
                 "after it was made. Remove it and run again"
             )
     return digest
-
-
-def read_note(path: Path) -> dict[str, Any]:
-    """The note of a job.
-
-    Raises:
-        EmbscaleError: it is missing or broken.
-    """
-    try:
-        note: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        dict(note["outputs"])
-    except FileNotFoundError:
-        raise EmbscaleError(f"{path}: no such note; remove the artifact beside it and make it again") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise EmbscaleError(f"{path}: not a note ({error!r}); remove it and its artifact and run again") from error
-    return note
 
 
 @contextlib.contextmanager

@@ -1,6 +1,8 @@
 """Artifacts: whole or absent, with a note that is checked when they are used."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -97,6 +99,7 @@ def test_of_two_notes_that_name_a_file_the_newer_holds(tmp_path):
     with artifacts.recorded(command="old", params={}, inputs=[], outputs=[tmp_path / "first.txt", second]) as paths:
         for path in paths:
             path.write_text("old")
+    second.unlink()  # as Snakemake does before a job
     make(second, text="new")
     make(tmp_path / "consumer.txt", inputs=[second])
     second.write_text("edited")
@@ -151,3 +154,164 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(command, checkpoint, texts_f
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
     assert len(lines) == 1 and "File too large" in lines[0]
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("way", ["the same name", "climbing", "a link to it", "a link to its folder", "its note"])
+def test_an_output_over_an_input_is_refused_before_anything_is_read(tmp_path, way):
+    source = tmp_path / "in" / ("out.txt.note.json" if way == "its note" else "a.txt")
+    source.parent.mkdir()
+    source.write_text("precious")
+    (tmp_path / "link.txt").symlink_to(source)
+    (tmp_path / "folder").symlink_to(source.parent)
+    output = {
+        "the same name": source,
+        "climbing": tmp_path / "in" / ".." / "in" / "a.txt",
+        "a link to it": tmp_path / "link.txt",
+        "a link to its folder": tmp_path / "folder" / "a.txt",
+        "its note": source.with_name("out.txt"),
+    }[way]
+    with pytest.raises(EmbscaleError, match="would be written over the input"):
+        make(output, inputs=[source])
+    assert source.read_text() == "precious"
+
+
+@pytest.mark.parametrize("second", ["a.txt", "below/../a.txt", "a.txt.note.json"])
+def test_two_outputs_in_one_file_are_refused(tmp_path, second):
+    outputs = [tmp_path / "a.txt", tmp_path / second]
+    with (
+        pytest.raises(EmbscaleError, match=r"would be written over the output .*a\.txt"),
+        artifacts.recorded(command="make", params={}, inputs=[], outputs=outputs),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_command_did_not_make_is_not_written_over(tmp_path):
+    (tmp_path / "thesis.txt").write_text("precious")
+    for output, words in [
+        (tmp_path / "thesis.txt", "no note beside it says that embscale make made it"),
+        (tmp_path, "a folder or a device"),
+        (tmp_path.joinpath("/dev/null"), "a folder or a device"),
+    ]:
+        with pytest.raises(EmbscaleError, match=words):
+            make(output)
+    make(tmp_path / "a.txt")
+    with (
+        pytest.raises(EmbscaleError, match="no note beside it says that embscale other made it"),
+        artifacts.recorded(command="other", params={}, inputs=[], outputs=[tmp_path / "a.txt"]),
+    ):
+        pass
+    make(tmp_path / "a.txt", "new")
+    assert (tmp_path / "a.txt").read_text() == "new" and (tmp_path / "thesis.txt").read_text() == "precious"
+
+
+def test_an_earlier_second_output_may_be_written_again_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outputs = [artifacts.Path("main.txt"), artifacts.Path("below/other.txt")]
+
+    def both(folder, text):
+        here = [folder / output for output in outputs]
+        with artifacts.recorded(command="make", params={}, inputs=[], outputs=here) as paths:
+            for path in paths:
+                path.write_text(text)
+
+    both(artifacts.Path(), "old")
+    monkeypatch.chdir(tmp_path / "below")
+    both(artifacts.Path(".."), "new")
+    assert (tmp_path / "below/other.txt").read_text() == "new"
+
+
+def test_a_job_that_cannot_write_one_output_leaves_none(tmp_path):
+    outputs = [tmp_path / "a.txt", tmp_path / "file" / "b.txt"]
+    with (
+        pytest.raises(OSError),
+        artifacts.recorded(command="make", params={}, inputs=[], outputs=outputs) as paths,
+    ):
+        for path in paths:
+            path.write_text("x")
+        outputs[1].parent.write_text("in the way")  # while the job runs
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+@pytest.mark.parametrize("moment", ["an edit", "an edit under its old time", "removed"])
+def test_an_input_that_changes_during_the_job_stops_it(tmp_path, moment):
+    source = tmp_path / "source.txt"
+    source.write_text("old")
+    before = source.stat()
+    with (
+        pytest.raises(EmbscaleError, match=r"source\.txt: changed while the command ran"),
+        artifacts.recorded(command="make", params={}, inputs=[source], outputs=[tmp_path / "a.txt"]) as (path,),
+    ):
+        path.write_text("made of the old")
+        if moment == "removed":
+            source.unlink()
+        else:
+            source.write_text("new")
+        if moment == "an edit under its old time":
+            os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert [path.name for path in tmp_path.iterdir()] == ([] if moment == "removed" else ["source.txt"])
+
+
+def test_an_input_that_is_touched_during_the_job_does_not(tmp_path):
+    source = tmp_path / "source.txt"
+    source.write_text("old")
+    with artifacts.recorded(command="make", params={}, inputs=[source], outputs=[tmp_path / "a.txt"]) as (path,):
+        path.write_text("made of the old")
+        os.utime(source)
+    assert (tmp_path / "a.txt").is_file()
+
+
+EDITED = """
+import sys
+sys.path.insert(0, {package!r})
+from pathlib import Path
+from embscale import artifacts
+from embscale.errors import EmbscaleError
+folder = Path({package!r}, "embscale")
+early, late = folder / "spectra.py", folder / "jackknife.py"
+
+def edit(path):
+    # The same size, within the same second: what Python's cache of compiled modules would not see.
+    path.write_text(path.read_text().replace("the", "The", 1))
+
+{before}
+from embscale import spectra
+try:
+    with artifacts.recorded(command="make", params={{}}, inputs=[], outputs=[Path("made.txt")]) as (path,):
+        {during}
+        from embscale import jackknife
+        path.write_text("x")
+        {after}
+except EmbscaleError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "during", "after", "changed"),
+    [
+        ("edit(early)", "pass", "pass", None),
+        ("edit(late)", "pass", "pass", None),
+        ("pass", "edit(late)", "pass", None),
+        ("pass", "edit(early)", "pass", "spectra"),
+        ("pass", "pass", "edit(early)", "spectra"),
+        ("pass", "pass", "edit(late)", "jackknife"),
+        ("pass", "pass", "late.unlink()", "jackknife"),
+        ("pass", "edit(late)", "late.write_text(late.read_text().replace('The', 'the', 1))", "jackknife"),
+    ],
+)
+def test_the_note_names_the_code_that_ran_or_there_is_none(tmp_path, before, during, after, changed):
+    """A source can be edited at any moment; a module may be imported before or during the job."""
+    package = tmp_path / "src"
+    shutil.copytree(artifacts.Path(artifacts.__file__).parent, package / "embscale")
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(package / "embscale/spectra.py")], check=True)
+    code = EDITED.format(package=str(package), before=before, during=during, after=after)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr == ""
+    if changed:
+        assert f"{changed}.py: changed while the command ran, so nothing was written" in done.stdout
+        assert not (tmp_path / "made.txt").exists()
+        return
+    noted = json.loads((tmp_path / "made.txt.note.json").read_text())["sources"]
+    for name in ("spectra", "jackknife"):
+        assert noted[f"embscale/{name}.py"] == artifacts.file_sha256(package / f"embscale/{name}.py")

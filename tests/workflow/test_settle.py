@@ -136,7 +136,8 @@ def test_an_edited_result_stops_the_run_whatever_its_time(settled):
 def test_of_two_notes_that_name_a_result_the_newer_holds(settled):
     note = settled.root / "results/desk/a.txt.note.json"
     older = note.with_name("z.note.json")
-    older.write_text(json.dumps(json.loads(note.read_text()) | {"outputs": {"results/desk/a.txt": "0" * 64}}))
+    earlier = {"results/desk/z": "0" * 64, "results/desk/a.txt": "0" * 64}
+    older.write_text(json.dumps(json.loads(note.read_text()) | {"outputs": earlier}))
     os.utime(older, (1, 1))
     assert settled.python(str(LIB / "settle.py")).stdout == ""
     assert settled.read("results/desk/a.txt") == "x\n1"
@@ -148,6 +149,38 @@ def test_an_edited_result_is_removed_on_demand_and_then_made_again(settled):
     assert told == "removed results/desk/b.txt: not what b.txt.note.json says\n"
     settled.snakemake("--cores", "1", "--quiet", "all")
     assert settled.read("results/desk/b.txt") == "x\n11"
+
+
+@pytest.mark.parametrize("written", ["absolute", "climbing", "through a link", "a link itself"])
+def test_what_a_note_names_outside_the_results_is_neither_removed_nor_a_reason_to_stop(settled, written):
+    """As after a command run by hand with one output among the results and another elsewhere; or after an attack."""
+    precious = settled.root.parent / "elsewhere/precious.txt"
+    precious.parent.mkdir()
+    precious.write_text("a thesis")
+    (settled.root / "results/desk/away").symlink_to(precious.parent)
+    (settled.root / "results/desk/link.txt").symlink_to(precious)
+    name = {
+        "absolute": str(precious),
+        "climbing": "results/desk/../../../elsewhere/precious.txt",
+        "through a link": "results/desk/away/precious.txt",
+        "a link itself": "results/desk/link.txt",
+    }[written]
+    note = settled.root / "results/desk/a.txt.note.json"
+    told = json.loads(note.read_text())
+    note.write_text(json.dumps(told | {"outputs": told["outputs"] | {name: "0" * 64}}))
+    assert settled.python(str(LIB / "settle.py")).stdout == ""
+    assert precious.read_text() == "a thesis" and (settled.root / "results/desk/link.txt").is_symlink()
+    assert "not what" not in settled.snakemake("-n").stdout
+
+
+def test_results_behind_a_link_are_the_workflows_all_the_same(settled):
+    """A large disk elsewhere may hold the results."""
+    disk = settled.root.parent / "disk"
+    shutil.move(settled.root / "results", disk)
+    (settled.root / "results").symlink_to(disk)
+    edit(settled.root / "results/desk/b.txt", "z\n1")
+    removed = settled.python(str(LIB / "settle.py")).stdout
+    assert removed == "removed results/desk/b.txt: not what b.txt.note.json says\n"
 
 
 def test_a_truncated_note_or_record_is_no_note_or_record(settled):

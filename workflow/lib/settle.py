@@ -17,10 +17,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from embscale.errors import EmbscaleError
+from embscale.notes import NOTE_SUFFIX, outputs_of, read_note
 from embscale.records import checksums, read_record, record_path
 from guards import RunLock
 
-NOTE_SUFFIX = ".note.json"
+# Where rules write.  A note that names a file elsewhere, as one of a command run by hand may, is not the workflow's.
+WRITTEN = (Path("results"), Path("report/_site"))
 LOCK = Path("requirements.lock")
 KNOWN_DIGESTS = Path(".snakemake/embscale.digests.json")
 OLDEST = 1.0  # s since 1970: older than any input, but not 0, which Snakemake takes for no time at all
@@ -70,13 +73,23 @@ def results(roots: Iterable[Path]) -> Iterator[Path]:
 
 
 def damaged(roots: Iterable[Path], digest: Digests) -> list[tuple[Path, Path]]:
-    """Results whose bytes are not those that a note names, each with that note."""
-    told: dict[Path, tuple[str, Path]] = {}
+    """Results whose bytes are not those that a note names, each with that note.
+
+    What a note names outside the roots and the folders that rules write to is none of the workflow's results, however
+    its name is written and whatever links lead there.
+    """
+    roots = list(roots)
+    within = [folder.resolve() for folder in (*WRITTEN, *roots)]
+    noted: dict[Path, tuple[str, Path]] = {}
     notes = [path for path in results(roots) if path.name.endswith(NOTE_SUFFIX)]
     # Of several notes that name a file all but the newest are of earlier versions of the workflow.
     for path in sorted(notes, key=lambda path: path.stat().st_mtime_ns):
-        told |= {Path(name): (noted, path) for name, noted in _read_note(path).get("outputs", {}).items()}
-    return [(name, path) for name, (noted, path) in told.items() if name.is_file() and digest(name) != noted]
+        noted |= {name: (sha, path) for name, sha in _outputs(path, _read_note(path)).items()}
+    return [
+        (name, note)
+        for name, (sha, note) in noted.items()
+        if name.is_file() and any(name.resolve().is_relative_to(folder) for folder in within) and digest(name) != sha
+    ]
 
 
 def settle(roots: Iterable[Path]) -> list[Path]:
@@ -109,7 +122,7 @@ def settle(roots: Iterable[Path]) -> list[Path]:
         if path.name.endswith(NOTE_SUFFIX):
             note = _read_note(path)
             if not _agree(note, read_record(path) or {}) or other_libraries(note, versions):
-                for name in (path, *map(Path, note.get("outputs", {}))):
+                for name in (path, *_outputs(path, note)):
                     record_path(name).unlink(missing_ok=True)
     forgotten, changed = [], set()
     for path in found:
@@ -163,12 +176,16 @@ def _agree(note: dict[str, Any], record: dict[str, Any]) -> bool:
 
 
 def _read_note(path: Path) -> dict[str, Any]:
-    """A job's note; empty where it cannot be read, which its consumers tell of."""
+    """A job's note; empty where it cannot be read, which its consumers report."""
     try:
-        note = json.loads(path.read_text("utf-8"))
-    except ValueError:
+        return read_note(path)
+    except EmbscaleError:
         return {}
-    return note if isinstance(note, dict) else {}
+
+
+def _outputs(path: Path, note: dict[str, Any]) -> dict[Path, str]:
+    """The outputs that a note names; none where it could not be read."""
+    return outputs_of(path, note) if note else {}
 
 
 def main() -> int:
@@ -180,7 +197,7 @@ def main() -> int:
     digest = Digests()
     # What was fetched from a hub is checked by the jobs that read it.
     studies = [folder for folder in Path("results").glob("*") if folder.name != "hub"]
-    for path, note in damaged([*studies, Path("report/_site")], digest):
+    for path, note in damaged([*studies, WRITTEN[-1]], digest):
         path.unlink()
         print(f"removed {path}: not what {note.name} says", file=sys.stderr)
     digest.save()
