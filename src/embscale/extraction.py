@@ -70,6 +70,37 @@ def read_config(source: Source) -> dict[str, Any]:
     return config
 
 
+def weight_files(source: Source) -> list[str]:
+    """Names of the files in a folder that hold a checkpoint's weights, an index after the shards that it names.
+
+    A repository can hold the weights of several checkpoints or formats; these are the ones that the library loads.
+
+    Raises:
+        EmbscaleError: there are no weights, or an index without the shards that it names.
+    """
+    name = _main_file(source)
+    return [*sorted(set(_shards(source, name).values())), name]
+
+
+def _main_file(source: Source) -> str:
+    """The file of weights, or the index of its shards."""
+    present = source.files()
+    for name in WEIGHTS:
+        if name in present:
+            return name
+    raise EmbscaleError(f"{source.label('')}: holds none of {', '.join(WEIGHTS)}")
+
+
+def _shards(source: Source, name: str) -> dict[str, str]:
+    """The shard of every tensor; empty for a file that is no index."""
+    if not name.endswith(".index.json"):
+        return {}
+    shards = index(read_whole(source, name), label=source.label(name))
+    for shard in sorted(set(shards.values()) - set(source.files())):
+        raise EmbscaleError(f"{source.label(shard)}: no such file, though {name} names it")
+    return shards
+
+
 class Weights:
     """The directory of a checkpoint's tensors; of several shards only those that are asked for are opened.
 
@@ -83,17 +114,8 @@ class Weights:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._opened: dict[str, Mapping[str, StoredTensor]] = {}
-        present = source.files()
-        try:
-            name = next(name for name in WEIGHTS if name in present)
-        except StopIteration:
-            raise EmbscaleError(f"{source.label('')}: holds none of {', '.join(WEIGHTS)}") from None
-        if name.endswith(".index.json"):
-            self._shards = index(read_whole(source, name), label=source.label(name))
-            for shard in sorted(set(self._shards.values()) - set(present)):
-                raise EmbscaleError(f"{source.label(shard)}: no such file, though {name} names it")
-        else:
-            self._shards = dict.fromkeys(self._directory(name), name)
+        name = _main_file(source)
+        self._shards = _shards(source, name) or dict.fromkeys(self._directory(name), name)
 
     def _directory(self, file: str) -> Mapping[str, StoredTensor]:
         if file not in self._opened:

@@ -31,8 +31,10 @@ from safetensors.numpy import save_file
 
 from embscale.containers import ITEM_SIZES, StoredTensor, directory
 from embscale.errors import EmbscaleError
+from embscale.extraction import weight_files
 from embscale.families import Anatomy, anatomy, family
 from embscale.progress import progress
+from embscale.ranges import LocalFolder
 from embscale.texts import Sample
 
 if TYPE_CHECKING:
@@ -99,18 +101,12 @@ class HiddenStates:
 
 
 def checkpoint_files(folder: Path) -> list[Path]:
-    """The files of a checkpoint that decide its hidden states: safetensors if there are any, else PyTorch's.
+    """The files of a checkpoint that decide its hidden states: its configuration, then its weights.
 
     Raises:
         EmbscaleError: there are no weights.
     """
-    for weights, index in (
-        ("*.safetensors", "model.safetensors.index.json"),
-        ("*.bin", "pytorch_model.bin.index.json"),
-    ):
-        if found := sorted(folder.glob(weights)):
-            return [folder / "config.json", *found, *([folder / index] if (folder / index).is_file() else [])]
-    raise EmbscaleError(f"{folder}: no *.safetensors or *.bin; expected a checkpoint in the Hugging Face layout")
+    return [folder / "config.json", *(folder / name for name in weight_files(LocalFolder(folder)))]
 
 
 def skeleton(folder: Path) -> PreTrainedModel:

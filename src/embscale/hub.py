@@ -7,6 +7,7 @@ A token comes from the environment or the standard login; it goes out with reque
 
 from __future__ import annotations
 
+import glob
 import random
 import re
 import time
@@ -90,7 +91,7 @@ class HubFolder:
 
     def label(self, name: str) -> str:
         """Repository, short commit and path."""
-        return f"{self.repo}@{self.commit[:12]}/{self._path(name)}"
+        return f"{self.repo}@{self.commit[:12]}/{self.path(name)}"
 
     def fetch(self, name: str, start: int, end: int) -> bytes:
         """The bytes ``[start, end)`` of a file, in one request that is repeated after faults that may pass.
@@ -100,7 +101,8 @@ class HubFolder:
         """
         return trying(self.label(name), lambda: self._answer(name, start, end)) if end > start else b""
 
-    def _path(self, name: str) -> str:
+    def path(self, name: str) -> str:
+        """Where in the repository a file lies."""
         return f"{self.subfolder}/{name}" if self.subfolder else name
 
     def _listing(self) -> dict[str, Any]:
@@ -110,7 +112,9 @@ class HubFolder:
                 what,
                 lambda: list(HfApi().list_repo_tree(self.repo, self.subfolder or None, revision=self.commit)),
             )
-            self._entries = {entry.path.rpartition("/")[2]: entry for entry in found if hasattr(entry, "size")}
+            # Names are those of this folder alone, whatever else the answer tells of.
+            files = [(entry.path.rpartition("/")[2], entry) for entry in found if hasattr(entry, "size")]
+            self._entries = {name: entry for name, entry in files if entry.path == self.path(name)}
         return self._entries
 
     def _answer(self, name: str, start: int, end: int) -> bytes:
@@ -120,7 +124,7 @@ class HubFolder:
             # A cache that may compress an answer may also leave the range out of account.
             "Accept-Encoding": "identity",
         }
-        url = hf_hub_url(self.repo, self._path(name), revision=self.commit)
+        url = hf_hub_url(self.repo, self.path(name), revision=self.commit)
         if constants.is_offline_mode():
             raise OfflineModeIsEnabled
         began = time.monotonic()
@@ -156,17 +160,28 @@ class HubFolder:
             raise EmbscaleError(f"{self.label(name)}: changed while it was read; start again")
 
 
-def download(repo: str, commit: str, folder: Path, *, patterns: Sequence[str], kind: str = "model") -> list[Path]:
-    """Download the files of a repository that match one of `patterns`, and compare each with the hub's digest.
+def download(repo: str, commit: str, folder: Path, *, names: Sequence[str], kind: str = "model") -> dict[str, Path]:
+    """Download files of a repository, and compare each with the hub's digest.
 
     An interrupted download is taken up where it ended.
 
+    Args:
+        repo: ``OWNER/NAME``.
+        commit: all 40 digits.
+        folder: gets the files, each at its path in the repository.
+        names: whole paths in the repository; those that it does not hold are passed over.
+        kind: of the repository, ``model`` or ``dataset``.
+
+    Returns:
+        Where each file lies, by its path in the repository.
+
     Raises:
-        EmbscaleError: nothing matches, the hub refused, or a file's content is not what the hub says.
+        EmbscaleError: the repository holds none of them, the hub refused, or a file's content is not what the hub says.
     """
     what = f"{repo}@{commit[:12]}"
     arguments: dict[str, Any] = {"revision": commit, "repo_type": kind, "local_dir": folder}
-    trying(what, lambda: snapshot_download(repo, allow_patterns=list(patterns), **arguments))
+    exactly = [glob.escape(name) for name in names]  # the client takes names for patterns
+    trying(what, lambda: snapshot_download(repo, allow_patterns=exactly, **arguments))
     if not constants.is_offline_mode():
         checked = trying(what, lambda: HfApi().verify_repo_checksums(repo, **arguments))
         for wrong in checked.mismatches:
@@ -175,10 +190,10 @@ def download(repo: str, commit: str, folder: Path, *, patterns: Sequence[str], k
                 f"{what}/{wrong['path']}: its {wrong['algorithm']} is {wrong['actual'][:12]}, but the hub says "
                 f"{wrong['expected'][:12]}; it was removed, run again"
             )
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and ".cache" not in path.parts]
-    if not files:
-        raise EmbscaleError(f"{what}: holds no file that matches {' or '.join(patterns)}")
-    return files
+    found = {name: folder / name for name in names if (folder / name).is_file()}
+    if not found:
+        raise EmbscaleError(f"{what}: holds none of {', '.join(names)}")
+    return found
 
 
 def trying(what: str, call: Callable[[], T]) -> T:

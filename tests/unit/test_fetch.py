@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 import subprocess
 import sys
 
@@ -59,6 +60,35 @@ def test_a_subfolder_of_a_repository_is_a_checkpoint_of_its_own(hub, tmp_path):
     from embscale import tables
 
     assert torch.equal(torch.from_numpy(tables.load(tmp_path / "t.safetensors")), whole.detach())
+
+
+@pytest.mark.parametrize("container", ["safetensors", "safetensors-sharded", "bin"])
+@pytest.mark.parametrize("subfolder", ["", "sub[1]/inner"])
+def test_files_of_the_same_names_elsewhere_in_a_repository_are_left_alone(hub, container, subfolder, tmp_path):
+    """Repositories hold exports in onnx/, variants in other precisions, adapters and older checkpoints."""
+    top = tmp_path / "published" / subfolder
+    save("gpt2", container, top, seed=1)
+    for other in ("onnx", "zzz/deeper", "sub1/inner"):
+        save("gpt2", container, tmp_path / "published" / other, seed=2)
+    save("gpt2", "safetensors", tmp_path / "half", seed=3)
+    weights = "model.safetensors" if container == "safetensors" else "config.json"
+    for name in ("model.fp16.safetensors", "adapter_model.safetensors", "consolidated.safetensors"):
+        shutil.copy(tmp_path / "half/model.safetensors", top / name)
+    name = f"test/several-{container}-{len(subfolder)}"
+    commit = hub.add(name, tmp_path / "published")
+    arguments = [f"{name}@{commit}", "--subfolder", subfolder]
+    assert execute("fetch-checkpoint", [*arguments, "-o", str(tmp_path / "fetched")]) == 0
+    fetched = {path.name: path.read_bytes() for path in (tmp_path / "fetched").iterdir()}
+    note = fetched.pop("config.json.note.json")
+    assert weights in fetched and b"model.fp16" not in note
+    assert all((top / file).read_bytes() == content for file, content in fetched.items())
+    wanted = {path.name for path in top.iterdir() if path.name.startswith(("model-", "model.safe", "pytorch_model"))}
+    assert set(fetched) == {"config.json", *wanted}
+    loaded = hidden_states.load_model(tmp_path / "fetched").wte.weight
+    assert execute("extract", [*arguments, "-o", str(tmp_path / "t.safetensors")]) == 0
+    from embscale import tables
+
+    assert torch.equal(torch.from_numpy(tables.load(tmp_path / "t.safetensors")), loaded.detach())
 
 
 def test_a_tokenizer_gives_the_ids_of_the_published_one(hub, tmp_path):

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 from embscale.artifacts import recorded
+from embscale.errors import EmbscaleError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,19 +22,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Download beside the output, then move whole files there."""
+    from embscale.extraction import weight_files
     from embscale.hub import HubFolder, download
 
     repo, _, commit = args.checkpoint.partition("@")
-    names = HubFolder(repo, commit, args.subfolder).files()
-    weights = "*.safetensors" if any(name.endswith(".safetensors") for name in names) else "pytorch_model*.bin"
-    patterns = [f"{args.subfolder}/{name}".lstrip("/") for name in ("config.json", weights, "*.index.json")]
-    part = args.output.with_name(f".{args.output.name}.{commit[:12]}.part")
-    found = {path.name: path for path in download(repo, commit, part, patterns=patterns)}
+    source = HubFolder(repo, commit, args.subfolder)
     # The note is named after the first output.
-    order = sorted(found, key=lambda name: (name != "config.json", name))
+    names = ["config.json", *weight_files(source)]
+    part = args.output.with_name(f".{args.output.name}.{commit[:12]}.part")
+    # By their whole paths: a repository can hold files of the same names in other folders.
+    found = download(repo, commit, part, names=[source.path(name) for name in names])
     params = {"checkpoint": args.checkpoint, "subfolder": args.subfolder}
-    outputs = [args.output / name for name in order]
+    outputs = [args.output / name for name in names]
     with recorded(command="fetch-checkpoint", params=params, inputs=[], outputs=outputs) as temporary:
-        for name, target in zip(order, temporary, strict=True):
-            found[name].replace(target)
+        for name, target in zip(names, temporary, strict=True):
+            if source.path(name) not in found:
+                raise EmbscaleError(f"{source.label(name)}: no such file")
+            found[source.path(name)].replace(target)
     shutil.rmtree(part)

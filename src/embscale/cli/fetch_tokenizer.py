@@ -13,7 +13,7 @@ from pathlib import Path
 from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
 
-PATTERNS = (
+FILES = (
     "config.json",  # some repositories name the tokenizer's class only here
     "tokenizer.json",
     "tokenizer_config.json",
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
 
     repo, _, commit = args.tokenizer.partition("@")
     part = args.output.with_name(f".{args.output.name}.{commit[:12]}.part")
-    download(repo, commit, part, patterns=PATTERNS)
+    download(repo, commit, part, names=FILES)
     outputs = [args.output / "tokenizer.json", args.output / "tokenizer_config.json"]
     params = {"tokenizer": args.tokenizer}
     with recorded(command="fetch-tokenizer", params=params, inputs=[], outputs=outputs) as temporary:
