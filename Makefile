@@ -34,8 +34,7 @@ record: $(VENV)/runtime ## compute what changed, record it in dvc.lock and recor
 
 fetch: $(VENV)/runtime ## bring the recorded results, verified, so that nothing is left to compute
 	@$(BIN)/python workflow/lib/recover.py
-	@$(BIN)/dvc pull $(PULL)
-	@$(BIN)/python workflow/lib/settle.py
+	@$(BIN)/python workflow/lib/fetch.py $(PULL)
 
 # Side by side: the type checker has use for one core only.
 test: $(VENV)/test ## linters, type checker, tests

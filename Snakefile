@@ -35,16 +35,20 @@ drop_conda_if_missing(workflow)
 use_this_checkout(Path(workflow.basedir))
 
 
-# The page of the study in params.yaml lies at the top; no overlay's can overwrite it.
-DEFAULT_STUDY = yaml.safe_load(
-    (Path(workflow.basedir) / "params.yaml").read_text("utf-8")
-)["study"]
+# The page of the study in params.yaml lies at the top; no other study can have its name, or a page in its place.
+DEFAULTS = yaml.safe_load((Path(workflow.basedir) / "params.yaml").read_text("utf-8"))
+DEFAULT_STUDY = DEFAULTS["study"]
+if config["study"] == DEFAULT_STUDY and config != DEFAULTS:
+    raise WorkflowError(
+        f"other parameters than those of params.yaml, under the name of its study, {DEFAULT_STUDY}: they would replace "
+        "its results; give these a name of their own (study: NAME in the overlay)"
+    )
 STARTED = time.time()
 PAGE = ("index.html", "index.html.note.json")
 SITE = (
     "report/_site"
     if config["study"] == DEFAULT_STUDY
-    else f"report/_site/{config['study']}"
+    else f"report/_site/studies/{config['study']}"
 )
 
 

@@ -164,7 +164,7 @@ def test_tasks_of_another_kind_are_scored_and_shown(checkout):
     rows = pd.concat(pd.read_csv(path) for path in (checkout / "results/paper/other_tasks").glob("*.csv"))
     assert set(rows["task"]) == {"STSBenchmark"} and set(rows["n"]) == {30} and set(rows["interval_over"]) == {"pairs"}
     assert set(rows["model"]) >= {"ladder-w8", "glove-d8"} | {m for ms in STAND_INS.values() for m in ms if m != GATED}
-    assert "STSBenchmark" in (checkout / "report/_site/paper/index.html").read_text()
+    assert "STSBenchmark" in (checkout / "report/_site/studies/paper/index.html").read_text()
 
 
 def test_claims_are_put_to_the_published_suites(checkout):
@@ -180,7 +180,7 @@ def test_layers_of_whole_checkpoints_are_classified(checkout):
 
 
 def test_the_page_says_what_took_part_and_what_did_not(checkout):
-    page = (checkout / "report/_site/paper/index.html").read_text()
+    page = (checkout / "report/_site/studies/paper/index.html").read_text()
     assert "No published suite" not in page
     for model in (RESTRICTED, GATED, "opt-350m"):
         assert model in page

@@ -52,7 +52,7 @@ def checkout(copy_of_checkout):
 
 
 def test_the_page_is_there_with_all_its_figures(checkout):
-    page = (checkout / "report/_site/tiny/index.html").read_text()
+    page = (checkout / "report/_site/studies/tiny/index.html").read_text()
     assert page.count("<figure") >= 6 and "data:image/svg+xml" in page
     assert "{{<" not in page and "tiny" in page
 
@@ -143,6 +143,29 @@ def test_an_edited_result_stops_the_run(checkout):
 def test_a_wrong_parameter_stops_before_the_first_job(checkout, config, message):
     done = snakemake(checkout, "-n", *TINY, "--config", config, check=False)
     assert done.returncode != 0 and message in done.stdout + done.stderr
+
+
+def outputs(folder, study):
+    """Everything that the rules write for a study of this name, but for what is fetched."""
+    done = snakemake(folder, "-n", "--summary", *TINY, "--config", f"study={study}")
+    rows = [line.split("\t") for line in done.stdout.splitlines() if "\t" in line]
+    return {Path(row[0]) for row in rows[1:]}
+
+
+@pytest.mark.parametrize("study", ["chapters", "data", "pictures", "studies", "index"])
+def test_no_study_writes_where_another_does(checkout, study):
+    default = snakemake(checkout, "-n", "--summary").stdout.splitlines()
+    theirs = {Path(line.split("\t")[0]) for line in default if "\t" in line} | {Path("report/_site/pictures")}
+    ours = outputs(checkout, study)
+    assert len(ours) > 100 and Path(f"report/_site/studies/{study}/index.html") in ours
+    for ones, others in ((ours, theirs), (theirs, ours)):
+        assert not any(path in others for one in ones for path in (one, *one.parents))
+
+
+def test_other_parameters_under_the_name_of_the_default_study_are_refused(checkout):
+    study = yaml.safe_load((checkout / "params.yaml").read_text())["study"]
+    done = snakemake(checkout, "-n", *TINY, "--config", f"study={study}", check=False)
+    assert done.returncode != 0 and f"under the name of its study, {study}" in done.stdout + done.stderr
 
 
 def test_lint_finds_nothing(checkout):

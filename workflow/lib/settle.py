@@ -188,12 +188,8 @@ def _outputs(path: Path, note: dict[str, Any]) -> dict[Path, str]:
     return outputs_of(path, note) if note else {}
 
 
-def main() -> int:
-    """Remove results of any study that are not what their notes say, as after a checkout; for ``make fetch``."""
-    lock = RunLock()
-    if not lock.acquire():
-        print(f"{lock.told_owner()}; wait for it or end it, then start again", file=sys.stderr)
-        return 1
+def remove_damaged() -> None:
+    """Remove results of any study that are not what their notes say, as after a checkout."""
     digest = Digests()
     # What was fetched from a hub is checked by the jobs that read it.
     studies = [folder for folder in Path("results").glob("*") if folder.name != "hub"]
@@ -201,6 +197,15 @@ def main() -> int:
         path.unlink()
         print(f"removed {path}: not what {note.name} says", file=sys.stderr)
     digest.save()
+
+
+def main() -> int:
+    """Remove damaged results unless a run is alive, which may be writing them; for ``make fetch``."""
+    lock = RunLock()
+    if not lock.acquire():
+        print(f"{lock.told_owner()}; wait for it or end it, then start again", file=sys.stderr)
+        return 1
+    remove_damaged()
     return 0
 
 
