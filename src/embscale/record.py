@@ -22,6 +22,9 @@ DIGESTS = "_sha256"
 # Kept tables that are compared; all else follows from them.
 COMPARED = ("scores", "layers")
 
+# Whose results a page shows.
+RECORDED, LOCAL, NEVER_RECORDED = "recorded", "local", "never recorded"
+
 # Empty cells of keys, so that they compare equal.
 EMPTY = ""
 
@@ -118,22 +121,23 @@ def variables(kept: Path, recorded: Path) -> dict[str, str]:
         recorded: folder of the same tables as they were recorded; it need not exist.
 
     Returns:
-        ``whose`` (``recorded``, ``local`` or ``never recorded``) and ``words``, which go on after "The results on this
-        page were".
+        ``whose``, one of `RECORDED`, `LOCAL` and `NEVER_RECORDED`; ``words``, which go on after "The results on this
+        page were"; of local results also ``differences``, how far they are from the record.
 
     Raises:
         EmbscaleError: a table is damaged.
     """
     if len(compared_files(kept, recorded)) < 2 * len(COMPARED):
         words = "computed where this page was made; none of this study have been recorded yet"
-        return {"whose": "never recorded", "words": words}
+        return {"whose": NEVER_RECORDED, "words": words}
     pairs = {name: [read(folder / f"{name}.csv") for folder in (kept, recorded)] for name in COMPARED}
     if all(compare(*pair).same for pair in pairs.values()):
         counts = " and ".join(f"{len(pair[0]):,} rows of {name}" for name, pair in pairs.items())
-        return {"whose": "recorded", "words": f"recorded in this repository: {counts} are equal to the last digit"}
+        return {"whose": RECORDED, "words": f"recorded in this repository: {counts} are equal to the last digit"}
     accuracies = [rows[rows["metric"] == "accuracy"] for rows in pairs["layers"]]
     told = f"scores: {_words(compare(*pairs['scores']))}; accuracies: {_words(compare(*accuracies))}"
-    return {"whose": "local", "words": f"computed where this page was made and are not the recorded ones ({told})"}
+    words = f"computed where this page was made and are not the recorded ones ({told})"
+    return {"whose": LOCAL, "words": words, "differences": told}
 
 
 def headline(tables: Mapping[str, pd.DataFrame], metric: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+import replace_record
 from embscale import record
 from embscale.errors import EmbscaleError
 
@@ -65,6 +66,36 @@ def test_a_difference_is_told_with_its_size(tmp_path):
 def test_whatever_was_measured_must_be_equal_to_pass_for_the_record(tmp_path, index, old, new):
     run = write(tmp_path / "run", changed(SCORES, index, old, new))
     assert record.variables(run, write(tmp_path / "record"))["whose"] == "local"
+
+
+@pytest.mark.parametrize("before", ["none", "equal", "other"])
+def test_the_record_is_replaced_and_the_difference_told(tmp_path, monkeypatch, capsys, before):
+    monkeypatch.chdir(tmp_path)
+    kept = write(tmp_path / "kept", changed(SCORES, 1, "0.20", "0.23"))
+    (kept / "metrics.json").write_text("{}")
+    (tmp_path / "results/desk").mkdir(parents=True)
+    kept.rename(tmp_path / "results/desk/kept")
+    (tmp_path / "recorded").mkdir()
+    if before != "none":
+        write(tmp_path / "recorded/desk", SCORES if before == "other" else changed(SCORES, 1, "0.20", "0.23"))
+    assert replace_record.main("desk") == 0
+    told = capsys.readouterr().out
+    expected = (
+        "not those recorded in git: scores: 5 of 6 equal to the last digit, largest difference 0.03; accuracies: all"
+    )
+    assert (expected in told) == bool(told) == (before == "other")
+    for name in ("scores.csv", "layers.csv", "metrics.json"):
+        assert (tmp_path / "recorded/desk" / name).read_bytes() == (tmp_path / "results/desk/kept" / name).read_bytes()
+
+
+def test_a_damaged_record_is_named_and_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results/desk").mkdir(parents=True)
+    (tmp_path / "recorded").mkdir()
+    write(tmp_path / "results/desk/kept")
+    (write(tmp_path / "recorded/desk") / "scores.csv").write_text("")
+    assert replace_record.main("desk") == 1
+    assert "recorded/desk/scores.csv: not a table" in capsys.readouterr().err
 
 
 def test_rows_that_one_side_lacks_are_counted(tmp_path):

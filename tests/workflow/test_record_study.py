@@ -126,6 +126,28 @@ def test_a_report_of_ones_own_leaves_the_clone_clean_and_does_not_pass_for_the_r
     assert f"are not the recorded ones (scores: {len(rows) - 1} of {len(rows)} equal to the last digit" in page
 
 
+def test_after_a_report_on_another_processor_the_record_is_replaced_and_the_difference_told(study, project, tmp_path):
+    study.git("clone", "-q", str(study.root), str(tmp_path / "elsewhere"))
+    toy = project(tmp_path / "elsewhere")
+    set_up(toy)
+    here = dict(toy.environment)
+    # Without the wide instructions of this processor torch rounds as an older one does.
+    toy.environment |= {"ATEN_CPU_CAPABILITY": "default", "OPENBLAS_CORETYPE": "Prescott"}
+    toy.snakemake("--cores", "2", "--quiet", "all")
+    assert toy.git("status", "--short").stdout == ""
+    computed = toy.read(f"{RESULTS}/scores.csv")
+    assert computed != study.read(f"{RESULTS}/scores.csv")
+    toy.environment = here
+    told = toy.dvc("repro").stdout
+    assert "The results of this machine are not those recorded in git: scores: " in told
+    assert "Another processor rounds differently" in told and "`git checkout recorded/tiny dvc.lock`" in told
+    assert toy.read(f"{RESULTS}/scores.csv") == computed, "what was there is recorded, not computed again"
+    assert toy.read(f"{RECORD}/scores.csv") == toy.read(f"{RESULTS}/kept/scores.csv")
+    assert toy.dvc("status").stdout == UP_TO_DATE and NOTHING in toy.snakemake("-n").stdout
+    assert "were recorded in this repository" in toy.read("report/_site/index.html")
+    assert "not those recorded" not in toy.dvc("repro", "--force", "--single-item", "record").stdout
+
+
 @pytest.mark.parametrize(
     ("name", "value", "rules"),
     [

@@ -1,0 +1,41 @@
+"""Replace the record in git, ``recorded/STUDY``, by the results of this machine, and say how far they differ.
+
+The last part of the stage ``record`` of ``dvc.yaml``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from embscale import record
+from embscale.errors import EmbscaleError
+
+KEPT = ("*.csv", "metrics.json")  # what a difference of git is read of
+
+
+def main(study: str) -> int:
+    """Compare, report, replace; 1 if a table is damaged."""
+    kept, recorded = Path("results") / study / "kept", Path("recorded") / study
+    try:
+        described = record.variables(kept, recorded)
+    except EmbscaleError as error:
+        print(f"{error}; remove it and run again", file=sys.stderr)
+        return 1
+    if described["whose"] == record.LOCAL:
+        print(
+            f"The results of this machine are not those recorded in git: {described['differences']}. "
+            f"Another processor rounds differently, so last digits differ and training goes on from there. "
+            f"{recorded} and dvc.lock now hold the results of this machine; `git checkout {recorded} dvc.lock` "
+            "takes the earlier record back."
+        )
+    recorded.mkdir(parents=True, exist_ok=True)
+    for pattern in KEPT:
+        for path in kept.glob(pattern):
+            shutil.copyfile(path, recorded / path.name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
