@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
+if not __package__:
+    # Rules run ``python src/embscale``: the package in that folder, and no other.  It needs no installation and no
+    # search path, such as PYTHONPATH, which Snakemake removes in conda environments, which a colon in a folder's name
+    # splits, and which may lead to another checkout.  Python puts the package's own folder first, where its modules
+    # would hide some of the standard library; the folder above takes that place before anything else is imported.
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+
 import ast
 import pkgutil
-import sys
 from pathlib import Path
 
 import embscale

@@ -103,7 +103,8 @@ def parameter_problems(path: Path, note: Mapping[str, Any], parser: argparse.Arg
     if record is None or not record.get("shellcmd"):
         return [f"{path}: Snakemake does not remember the job"]
     words = shlex.split(record["shellcmd"])
-    start = words.index(embscale.__name__) + 2
+    # ``python src/embscale COMMAND ...``
+    start = [Path(word).name for word in words].index(embscale.__name__) + 2
     given = vars(parser.parse_args(words[start : words.index("2>", start) if "2>" in words else None]))
     return [
         f"{path}: {name} is {noted!r}, but the rule says {given[name]!r}"

@@ -200,7 +200,7 @@ def test_parameters_are_held_against_what_snakemake_remembers(artifacts):
     def remember(seed):
         record = record_path(path)
         record.parent.mkdir(parents=True, exist_ok=True)
-        record.write_text(json.dumps({"shellcmd": f"python -m {embscale.__name__} one source --seed {seed} 2> log"}))
+        record.write_text(json.dumps({"shellcmd": f"python src/{embscale.__name__} one source --seed {seed} 2> log"}))
 
     remember(1)
     assert check.parameter_problems(path, note, parser) == []

@@ -58,9 +58,9 @@ OTHER_SPECIAL_TOKENS = [
 
 # The text of the report, kept in git.
 TEXTS = [
-    path.relative_to(Path(workflow.basedir) / "report").as_posix()
+    path.relative_to(ROOT / "report").as_posix()
     for pattern in ("index.qmd", "_quarto.yml", "references.bib", "chapters/*.qmd")
-    for path in sorted((Path(workflow.basedir) / "report").glob(pattern))
+    for path in sorted((ROOT / "report").glob(pattern))
 ]
 
 

@@ -32,7 +32,7 @@ rule harvest:
         sha256=config["corpus"]["sha256"],
         code_sha256=config["corpus"]["code_sha256"],
     shell:
-        "python -m embscale harvest {params.packages}"
+        "python src/embscale harvest {params.packages}"
         " --min-characters {params.min_characters}"
         " --heldout-fraction {params.heldout_fraction}"
         " --code-texts {params.code_texts}"
@@ -64,7 +64,7 @@ rule tokenizer:
         folder=subpath(output.tokenizer, parent=True),
         vocab_size=config["tokenizer"]["vocab_size"],
     shell:
-        "python -m embscale tokenizer {params.task:q}"
+        "python src/embscale tokenizer {params.task:q}"
         " --vocab-size {params.vocab_size}"
         " --output {params.folder:q} 2> {log:q}"
 
@@ -90,7 +90,7 @@ rule tokenize:
         max_length=config["tokenizer"]["max_length"],
         special_tokens=config["tokenizer"]["special_tokens"],
     shell:
-        "python -m embscale tokenize {params.task:q}"
+        "python src/embscale tokenize {params.task:q}"
         " --tokenizer {params.folder:q}"
         " --max-length {params.max_length}"
         " --special-tokens {params.special_tokens}"

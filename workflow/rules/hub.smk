@@ -33,7 +33,7 @@ rule fetch_table:
         max_table_gb=config["hub"]["max_table_gb"],
         held="",
     shell:
-        "python -m embscale extract {params.checkpoint} {params.held}"
+        "python src/embscale extract {params.checkpoint} {params.held}"
         " --subfolder {params.subfolder} {params.tensor}"
         " --max-table-gb {params.max_table_gb}"
         " --output {output.table:q} 2> {log:q}"
@@ -84,7 +84,7 @@ rule fetch_tokenizer:
         ),
         folder=subpath(output.tokenizer, parent=True),
     shell:
-        "python -m embscale fetch-tokenizer {params.tokenizer}"
+        "python src/embscale fetch-tokenizer {params.tokenizer}"
         " --output {params.folder:q} 2> {log:q}"
 
 
@@ -110,7 +110,7 @@ rule fetch_checkpoint:
         ),
         folder=subpath(output.config, parent=True),
     shell:
-        "python -m embscale fetch-checkpoint {params.checkpoint}"
+        "python src/embscale fetch-checkpoint {params.checkpoint}"
         " --subfolder {params.subfolder}"
         " --output {params.folder:q} 2> {log:q}"
 
@@ -135,7 +135,7 @@ rule fetch_task:
     params:
         folder=subpath(output.corpus, parent=True),
     shell:
-        "python -m embscale fetch-task {wildcards.task}"
+        "python src/embscale fetch-task {wildcards.task}"
         " --output {params.folder:q} 2> {log:q}"
 
 
@@ -163,7 +163,7 @@ rule fetch_texts:
         split=lambda wildcards: config["texts"][wildcards.texts]["split"],
         column=lambda wildcards: config["texts"][wildcards.texts]["column"],
     shell:
-        "python -m embscale fetch-texts {params.dataset}"
+        "python src/embscale fetch-texts {params.dataset}"
         " --subset {params.subset:q}"
         " --split {params.split:q}"
         " --column {params.column:q}"
@@ -200,7 +200,7 @@ rule inventory:
         max_checkpoint_gb=config["hub"]["max_checkpoint_gb"],
         max_download_gb=config["hub"]["max_download_gb"],
     shell:
-        "python -m embscale inventory {params.suites} {params.layer_suites} {params.local_paths}"
+        "python src/embscale inventory {params.suites} {params.layer_suites} {params.local_paths}"
         " --registry {input.registry:q}"
         " --pins {input.pins:q} {params.token}"
         " --max-table-gb {params.max_table_gb}"

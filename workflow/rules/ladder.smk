@@ -62,7 +62,7 @@ rule train:
         checkpoints=config["ladder"]["checkpoints"],
         positions="rotary",
     shell:
-        "python -m embscale train"
+        "python src/embscale train"
         " --corpus {params.task:q}"
         " --tokens {input.tokens:q}"
         " --tokenizer {params.tokenizer:q}"
@@ -123,7 +123,7 @@ rule extract:
         checkpoint=subpath(input.config, parent=True),
         held="",
     shell:
-        "python -m embscale extract {params.checkpoint:q} {params.held}"
+        "python src/embscale extract {params.checkpoint:q} {params.held}"
         " --output {output.table:q} 2> {log:q}"
 
 

@@ -83,7 +83,7 @@ rule states:
         storage_gb=SETTINGS["storage_gb"],
         seed=SETTINGS["texts_seed"],
     shell:
-        "python -m embscale states {params.checkpoint:q}"
+        "python src/embscale states {params.checkpoint:q}"
         " --tokenizer {params.tokenizer:q}"
         " --texts {input.texts:q} {params.source}"
         " --texts-count {params.texts_count}"
@@ -128,7 +128,7 @@ rule probe:
         epochs=SETTINGS["epochs"],
         tree_depth=SETTINGS["tree_depth"],
     shell:
-        "python -m embscale probe {input.states:q}"
+        "python src/embscale probe {input.states:q}"
         " --texts {params.texts}"
         " --classifiers {params.classifiers}"
         " --splits {params.splits}"
@@ -172,7 +172,7 @@ rule grid:
         counts=SETTINGS["grid"]["counts"],
         epochs=SETTINGS["epochs"],
     shell:
-        "python -m embscale grid {input.states:q}"
+        "python src/embscale grid {input.states:q}"
         " --texts {params.texts}"
         " --classifiers {params.classifiers}"
         " --split {params.split}"
@@ -211,7 +211,7 @@ rule ablate:
         random_masks=SETTINGS["random_masks"],
         inverse_regularisations=SETTINGS["inverse_regularisations"],
     shell:
-        "python -m embscale ablate {input.states:q}"
+        "python src/embscale ablate {input.states:q}"
         " --texts {params.texts}"
         " --split {params.split}"
         " --random-masks {params.random_masks}"
@@ -248,7 +248,7 @@ rule transfer:
             [f"{name}={path}" for name, path in zip(SOURCES, input.states)],
         ),
     shell:
-        "python -m embscale transfer {params.states}"
+        "python src/embscale transfer {params.states}"
         " {params.fits}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
@@ -281,7 +281,7 @@ rule geometry:
         first_position=SETTINGS["first_position"],
         flags=all_flags(SETTINGS["geometry"]),
     shell:
-        "python -m embscale geometry {input.states:q} {params.flags}"
+        "python src/embscale geometry {input.states:q} {params.flags}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
@@ -324,7 +324,7 @@ rule reductions:
             }
         ),
     shell:
-        "python -m embscale reductions {input.states:q}"
+        "python src/embscale reductions {input.states:q}"
         " --reductions {params.reductions} {params.flags}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
@@ -364,7 +364,7 @@ rule logit_lens:
         first_position=SETTINGS["first_position"],
         flags=all_flags(SETTINGS["logit_lens"]),
     shell:
-        "python -m embscale logit-lens {params.checkpoint:q} {input.states:q} {params.flags}"
+        "python src/embscale logit-lens {params.checkpoint:q} {input.states:q} {params.flags}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
@@ -403,7 +403,7 @@ rule layer_claims:
         texts=MAIN_SOURCE,
         other_texts=list(SOURCES)[1],
     shell:
-        "python -m embscale layer-claims"
+        "python src/embscale layer-claims"
         " --probes {input.probes:q}"
         " --grid {input.grid:q}"
         " --transfer {input.transfer:q}"
@@ -443,6 +443,6 @@ rule layer_costs:
         steps="states probe grid ablate transfer geometry reductions logit_lens",
         folder=subpath(output.rows, parent=True),
     shell:
-        "python -m embscale costs {params.folder:q}/benchmarks"
+        "python src/embscale costs {params.folder:q}/benchmarks"
         " --steps {params.steps}"
         " --output {output.rows:q} 2> {log:q}"

@@ -30,7 +30,7 @@ rule primer_of_table:
         tokenizer=subpath(input.tokenizer, parent=True),
         flags=lambda wildcards: all_flags(PRIMER[wildcards.of_table]),
     shell:
-        "python -m embscale primer {wildcards.of_table} {input.table:q}"
+        "python src/embscale primer {wildcards.of_table} {input.table:q}"
         " --tokenizer {params.tokenizer:q} {params.flags}"
         " --output {output.rows:q} 2> {log:q}"
 
@@ -51,7 +51,7 @@ rule primer_alone:
     params:
         flags=lambda wildcards: all_flags(PRIMER[wildcards.alone]),
     shell:
-        "python -m embscale primer {wildcards.alone} {params.flags}"
+        "python src/embscale primer {wildcards.alone} {params.flags}"
         " --output {output.rows:q} 2> {log:q}"
 
 
@@ -71,7 +71,7 @@ rule sizes:
     conda:
         "../envs/embscale.yaml"
     shell:
-        "python -m embscale primer sizes --registry {input.registry:q}"
+        "python src/embscale primer sizes --registry {input.registry:q}"
         " --output {output.rows:q}"
         " --partial {output.partial:q} 2> {log:q}"
 
@@ -99,7 +99,7 @@ rule positions:
         suite=lambda wildcards: SUITES.get(wildcards.model, "learned"),
         step=lambda wildcards: step_of(last_checkpoint(wildcards)),
     shell:
-        "python -m embscale positions {params.checkpoint:q}"
+        "python src/embscale positions {params.checkpoint:q}"
         " --places {params.places} {params.seeds}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
@@ -137,7 +137,7 @@ rule position_scores:
         bootstrap_seed=config["scores"]["bootstrap_seed"],
         model=LEARNED,
     shell:
-        "python -m embscale position-scores {params.checkpoint:q}"
+        "python src/embscale position-scores {params.checkpoint:q}"
         " --beir {params.task:q}"
         " --tokens {input.tokens:q}"
         " --metric {params.metric}"

@@ -29,7 +29,7 @@ rule keep:
         folder=subpath(output.metrics, parent=True),
         metric=config["scores"]["primary_metric"],
     shell:
-        "python -m embscale keep"
+        "python src/embscale keep"
         " --scores {input.scores:q}"
         " --layers {input.layers:q}"
         " --claims {input.claims:q}"
@@ -81,7 +81,7 @@ rule check:
         ],
         models=LAYER_MODELS,
     shell:
-        "python -m embscale check {input.results:q}"
+        "python src/embscale check {input.results:q}"
         " --folder {params.folder:q}"
         " --scores {input.scores:q}"
         " --layers {input.layers:q}"

@@ -109,7 +109,7 @@ rule draw:
             "--where", FIGURE_FILTERS.get(wildcards.figure, [])
         ),
     shell:
-        "python -m embscale draw {wildcards.figure}"
+        "python src/embscale draw {wildcards.figure}"
         " --rows {input.rows:q} {params.where}"
         " --svg {output.svg:q}"
         " --partial {output.partial:q}"
@@ -173,7 +173,7 @@ rule numbers:
         kept=subpath(input.kept, parent=True),
         record=RECORDED,
     shell:
-        "python -m embscale numbers"
+        "python src/embscale numbers"
         " --study {params.study}"
         " --task {params.task:q}"
         " --scores {input.scores:q}"
@@ -256,7 +256,7 @@ rule apparatus:
         tables=subpath(output.settings, parent=True),
         other_tasks=lambda wildcards, input: flags("--other-tasks", input.other_tasks),
     shell:
-        "python -m embscale apparatus"
+        "python src/embscale apparatus"
         " --made {input.made:q}"
         " --inventory {input.inventory:q}"
         " --claims {input.claims:q} {params.other_tasks}"
@@ -320,7 +320,7 @@ rule count_parameters:
             ]
         ),
     shell:
-        "python -m embscale sizes {params.models} --output {output.csv:q} 2> {log:q}"
+        "python src/embscale sizes {params.models} --output {output.csv:q} 2> {log:q}"
 
 
 rule explorer:
@@ -347,7 +347,7 @@ rule explorer:
         metric=config["scores"]["primary_metric"],
         tokenizer=subpath(input.tokenizer, parent=True),
     shell:
-        "python -m embscale explorer"
+        "python src/embscale explorer"
         " --title {params.title:q}"
         " --metric {params.metric}"
         " --scores {input.scores:q}"
@@ -406,12 +406,12 @@ rule render:
         commit="\"$(git describe --always --dirty 2> /dev/null || echo 'not known')\"",
     shell:
         "exec 2> {log:q};"
-        " python -m embscale render {input.source:q} {params.inputs}"
+        " python src/embscale render {input.source:q} {params.inputs}"
         " --commit {params.commit}"
         " --link Explorer=explorer.html"
         " --link 'Chapter by chapter=chapters/index.html'"
         " --output {output.page:q};"
-        " python -m embscale chapters {input.source:q} {params.inputs}"
+        " python src/embscale chapters {input.source:q} {params.inputs}"
         " --commit {params.commit}"
         " --data ../data"
         " --link Explorer=../explorer.html"

@@ -45,7 +45,7 @@ rule score:
         suite=lambda wildcards: SUITES[wildcards.model],
         tokenizer=lambda wildcards: TOKENIZERS[wildcards.model],
     shell:
-        "python -m embscale score {params.tables:q} {params.variants} --variants-of last {params.metrics}"
+        "python src/embscale score {params.tables:q} {params.variants} --variants-of last {params.metrics}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --tokenizer-name {params.tokenizer}"
@@ -117,7 +117,7 @@ rule score_factors:
         suite=lambda wildcards: SUITES[wildcards.model],
         tokenizer=lambda wildcards: TOKENIZERS[wildcards.model],
     shell:
-        "python -m embscale score {params.tables:q} {params.variants} --variants-of last {params.pooling}"
+        "python src/embscale score {params.tables:q} {params.variants} --variants-of last {params.pooling}"
         " --metric {params.metric}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
@@ -149,7 +149,7 @@ rule factors:
         resamples=config["scores"]["bootstrap_resamples"],
         seed=config["scores"]["bootstrap_seed"],
     shell:
-        "python -m embscale factors {input.scores:q}"
+        "python src/embscale factors {input.scores:q}"
         " --variant full"
         " --pooling mean"
         " --special-tokens {params.special_tokens}"
@@ -184,7 +184,7 @@ rule score_static:
         variants=flags("--variant", config["static"]["variants"]),
         tokenizer=config["tokenizer"]["name"],
     shell:
-        "python -m embscale score {input.tables:q} {params.variants} {params.metrics}"
+        "python src/embscale score {input.tables:q} {params.variants} {params.metrics}"
         " --suite {wildcards.method}"
         " --tokenizer-name {params.tokenizer}"
         " --beir {params.task:q}"
@@ -217,7 +217,7 @@ rule score_random:
             for seed in config["scores"]["random"]["seeds"]
         ],
     shell:
-        "python -m embscale score {params.tables:q} overlap overlap_idf bm25 {params.metrics}"
+        "python src/embscale score {params.tables:q} overlap overlap_idf bm25 {params.metrics}"
         " --tokenizer-name {wildcards.tokenizer}"
         " --beir {params.task:q}"
         " --tokens {input.tokens:q}"
@@ -252,7 +252,7 @@ rule gather:
         resamples=config["scores"]["bootstrap_resamples"],
         seed=config["scores"]["bootstrap_seed"],
     shell:
-        "python -m embscale gather {input.scores:q}"
+        "python src/embscale gather {input.scores:q}"
         " --resamples {params.resamples}"
         " --seed {params.seed}"
         " --csv {output.csv:q}"
@@ -292,7 +292,7 @@ rule evaluate:
         resamples=config["scores"]["bootstrap_resamples"],
         seed=config["scores"]["bootstrap_seed"],
     shell:
-        "python -m embscale evaluate {params.table:q} {params.tasks}"
+        "python src/embscale evaluate {params.table:q} {params.tasks}"
         " --tokenizer {params.tokenizer:q}"
         " --tokenizer-name {params.tokenizer_name}"
         " --suite {params.suite}"
@@ -337,7 +337,7 @@ rule claims:
         resamples=config["scores"]["bootstrap_resamples"],
         seed=config["scores"]["bootstrap_seed"],
     shell:
-        "python -m embscale claims {input.scores:q}"
+        "python src/embscale claims {input.scores:q}"
         " --claims {input.claims:q}"
         " --registry {input.registry:q}"
         " --pins {input.pins:q}"
@@ -369,7 +369,7 @@ rule compare:
     conda:
         "../envs/embscale.yaml"
     shell:
-        "python -m embscale compare {input.scores:q}"
+        "python src/embscale compare {input.scores:q}"
         " --output {output.csv:q}"
         " --partial {output.partial:q} 2> {log:q}"
 
@@ -405,7 +405,7 @@ rule table_metrics:
         suite=lambda wildcards: SUITES[wildcards.model],
         tied=lambda wildcards: tied(wildcards.model),
     shell:
-        "python -m embscale table-geometry {params.tables:q}"
+        "python src/embscale table-geometry {params.tables:q}"
         " --tokens {input.tokens:q}"
         " --suite {params.suite}"
         " --model {wildcards.model}"

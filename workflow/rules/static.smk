@@ -48,7 +48,7 @@ rule static:
         seed=config["static"]["seed"],
         flags=lambda wildcards: method_flags(STATIC[wildcards.static][0]),
     shell:
-        "python -m embscale static {params.method}"
+        "python src/embscale static {params.method}"
         " --corpus {params.task:q}"
         " --tokens {input.tokens:q}"
         " --tokenizer {params.tokenizer:q}"
@@ -95,7 +95,7 @@ rule words:
         seed=config["words"]["seed"],
         suite=lambda wildcards: SUITES[wildcards.model],
     shell:
-        "python -m embscale words {params.table:q}"
+        "python src/embscale words {params.table:q}"
         " --tokenizer {params.tokenizer:q} {params.analogies} {params.similarity}"
         " --tokens {input.tokens:q}"
         " --random-seeds {params.random_seeds}"
@@ -123,7 +123,7 @@ rule words_table:
     params:
         model=LADDER[-1],
     shell:
-        "python -m embscale words-table {input.rows:q}"
+        "python src/embscale words-table {input.rows:q}"
         " --model {params.model}"
         " --output {output.partial:q} 2> {log:q}"
 
@@ -157,7 +157,7 @@ rule warm_start:
         resamples=config["scores"]["bootstrap_resamples"],
         bootstrap_seed=config["scores"]["bootstrap_seed"],
     shell:
-        "python -m embscale warm-start {input.table:q} {params.starts}"
+        "python src/embscale warm-start {input.table:q} {params.starts}"
         " --corpus {params.task:q}"
         " --tokens {input.tokens:q}"
         " --tokenizer {params.tokenizer:q}"
