@@ -6,37 +6,57 @@ import sys
 import time
 from pathlib import Path
 
-import yaml
+from snakemake.utils import min_version
 
-sys.path[:0] = [
-    str(Path(workflow.basedir) / folder) for folder in ("src", "workflow/lib")
-]
+min_version("9.17")
 
-from embscale.errors import EmbscaleError
-from embscale.families import ENCODERS
-from embscale.parameters import ParameterError, check
-from embscale.suites import check_pinned, has_token, plan_study
-from guards import RunLock, drop_conda_if_missing, failures, use_this_checkout
-from settle import settle
-from snakemake.logging import logger
-from sources import command_sources
-from summary import of_dag
+# Of this file, also where another Snakefile takes it in as a module.
+ROOT = Path(workflow.current_basedir)
+sys.path[:0] = [str(ROOT / folder) for folder in ("src", "workflow/lib")]
+
+try:
+    import yaml
+    from console import show_progress
+    from embscale.errors import EmbscaleError
+    from embscale.families import ENCODERS
+    from embscale.parameters import ParameterError, check
+    from embscale.suites import check_pinned, has_token, plan_study
+    from guards import (
+        RunLock,
+        drop_conda_if_missing,
+        failures,
+        isolate_jobs,
+        require_packages,
+    )
+    from settle import settle
+    from snakemake.logging import logger
+    from sources import command_sources
+    from summary import of_dag
+except ModuleNotFoundError as error:
+    raise WorkflowError(
+        f"{sys.executable}: the Python that runs Snakemake lacks {error.name}; "
+        "run make report, which sets up an environment of its own, or install it there"
+    ) from None
+
+show_progress(workflow)
+drop_conda_if_missing(workflow)
+try:
+    isolate_jobs(workflow, ROOT)
+except ValueError as error:
+    raise WorkflowError(str(error)) from None
 
 
 configfile: "params.yaml"
 
 
 try:
-    check(config, Path(workflow.basedir) / "workflow" / "schema" / "params.schema.yaml")
+    check(config, ROOT / "workflow" / "schema" / "params.schema.yaml")
 except ParameterError as error:
     raise WorkflowError(error) from None
 
-drop_conda_if_missing(workflow)
-use_this_checkout(Path(workflow.basedir))
-
 
 # The page of the study in params.yaml lies at the top; no other study can have its name, or a page in its place.
-DEFAULTS = yaml.safe_load((Path(workflow.basedir) / "params.yaml").read_text("utf-8"))
+DEFAULTS = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
 DEFAULT_STUDY = DEFAULTS["study"]
 if config["study"] == DEFAULT_STUDY and config != DEFAULTS:
     raise WorkflowError(
@@ -61,6 +81,7 @@ pathvars:
 
 
 onstart:
+    require_packages(workflow, ROOT)
     RunLock().acquire_or_stop()
     for planned in PLAN:
         if not planned.available:

@@ -13,8 +13,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SNAKEFILE = f"""
 import sys, time
 sys.path[:0] = [{str(ROOT / "src")!r}, {str(ROOT / "workflow/lib")!r}]
+from console import show_progress
 from snakemake.logging import logger
 from summary import of_dag
+show_progress(workflow)
 STARTED = time.time()
 onsuccess:
     logger.info(of_dag(workflow.dag, STARTED))
@@ -34,13 +36,12 @@ rule fetch_thing:
         "head -c 2500000 /dev/zero > thing/data;"
         "echo '{{{{\\"outputs\\": {{{{\\"thing/data\\": 1}}}}}}}}' > {{output}}"
 """
-RUN = ("--cores", "1", "--logger", "study", "--show-failed-logs")
+RUN = ("--cores", "1", "--show-failed-logs")
 
 
 @pytest.fixture
 def reporting(toy):
     toy.write({"Snakefile": SNAKEFILE})
-    toy.environment["PYTHONPATH"] = str(ROOT / "src")
     return toy
 
 

@@ -195,12 +195,6 @@ def test_the_snakefile_needs_no_heavy_import(checkout):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_conda_environment_repeats_the_lock_file():
-    environment = yaml.safe_load((ROOT / "workflow/envs/embscale.yaml").read_text())
-    lock = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#")]
-    assert environment["dependencies"][-1]["pip"] == lock
-
-
 def test_the_lock_file_has_the_packages_of_the_corpus():
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
     lock = (ROOT / "requirements.lock").read_text().splitlines()

@@ -1,16 +1,19 @@
-"""What the Snakefile asks before it runs: is there a conda, and is no other run at work in this folder?"""
+"""What the Snakefile asks before it runs: what do jobs run in, and is no other run at work in this folder?"""
 
 from __future__ import annotations
 
 import fcntl
+import importlib.metadata
 import os
 import re
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 LOCK = Path(".snakemake/embscale.lock")
+NAMED = 3  # how many of many missing packages a message names
 
 
 def drop_conda_if_missing(workflow: Any) -> None:  # noqa: ANN401
@@ -25,18 +28,82 @@ def drop_conda_if_missing(workflow: Any) -> None:  # noqa: ANN401
     from snakemake.settings.types import DeploymentMethod
 
     settings = workflow.deployment_settings
-    if DeploymentMethod.CONDA in settings.deployment_method and shutil.which("conda") is None:
+    if uses_conda(workflow) and shutil.which("conda") is None:
         settings.deployment_method = set(settings.deployment_method) - {DeploymentMethod.CONDA}
         print("Warning: no conda on PATH; the rules run in the active environment instead.", file=sys.stderr)
 
 
-def use_this_checkout(root: Path) -> None:
-    """Let rules run the package that lies in this checkout, with the Python that runs Snakemake.
+def uses_conda(workflow: Any) -> bool:  # noqa: ANN401
+    """Whether rules run in conda environments."""
+    from snakemake.settings.types import DeploymentMethod
 
-    A conda environment does not hold the package; without conda, the environment need not be activated.
+    return DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
+
+
+def isolate_jobs(workflow: Any, root: Path) -> None:  # noqa: ANN401
+    """Let every job run this checkout's package with the packages of one environment.
+
+    The environment is the one that runs Snakemake, which need not be activated, or one that conda makes.
+
+    Args:
+        workflow: the object of that name in a Snakefile.
+        root: folder of the checkout.
+
+    Raises:
+        ValueError: the folder is not the checkout's, or its name would lead jobs elsewhere.
     """
-    os.environ["PYTHONPATH"] = str(root / "src")
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    if not Path.cwd().samefile(root):
+        raise ValueError(f"{Path.cwd()}: the study runs in its own folder; go to {root} and start it there")
+    interpreters = Path(sys.executable).parent
+    for folder in (root, interpreters):
+        if os.pathsep in str(folder):
+            # What lies beyond the colon would be another folder, with another Python in it or none.
+            raise ValueError(f"{folder}: a folder on a search path must have no {os.pathsep!r} in its name; rename it")
+    os.environ["PATH"] = os.pathsep.join([str(interpreters), os.environ.get("PATH", os.defpath)])
+    # Jobs find the package without it, and what else it may lead to is of no environment.
+    os.environ.pop("PYTHONPATH", None)
+    if uses_conda(workflow):
+        prefix = workflow.deployment_settings.conda_prefix or root
+        if re.search(r"[^\w@%+=,./-]", str(prefix)):
+            raise ValueError(
+                f"{prefix}: Snakemake cannot make a conda environment below a folder with a space or another mark of "
+                "the shell in its name; rename it, or choose a folder for the environments with --conda-prefix"
+            )
+        # Packages in the user's home would go before the environment's own: when pip fills it and when a job runs.
+        os.environ["PYTHONNOUSERSITE"] = "1"
+        # Conda puts an environment where the active one stands on PATH, which may be behind another Python.
+        os.environ.pop("CONDA_SHLVL", None)
+
+
+def require_packages(workflow: Any, root: Path) -> None:  # noqa: ANN401
+    """Stop a run whose jobs would find no packages, with one line that says what to do; for ``onstart:``.
+
+    Args:
+        workflow: the object of that name in a Snakefile.
+        root: folder of the checkout.
+    """
+    from snakemake.exceptions import WorkflowError
+
+    if uses_conda(workflow):
+        return
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    names = [re.split(r"[^\w.-]", requirement)[0] for requirement in project["dependencies"]]
+    missing = [name for name in names if not _is_installed(name)]
+    if missing:
+        named = ", ".join(missing[:NAMED]) + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
+        raise WorkflowError(
+            f"{sys.executable}: lacks packages of the study: {named}; run make report, which sets up an environment "
+            "of its own, or let conda make one with snakemake --cores all --use-conda"
+        )
+
+
+def _is_installed(distribution: str) -> bool:
+    """Whether the Python that runs this has a package."""
+    try:
+        importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def failures(snakemake_logs: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from snakemake_logger_plugin_study import clock
+from console import clock
 
 MEMORY = "max_rss"  # of a benchmark file, in MiB
 FETCHES = "fetch_"  # how the names of rules begin that fetch something

@@ -1,20 +1,19 @@
-"""Progress of a run in short lines, as a logger plugin of Snakemake: ``--logger study``.
+"""Progress of a run in short lines, in the place of Snakemake's own report of each job.
 
-Snakemake finds a plugin by the beginning of its package's name, which is why this is a package of its own.  Instead of
-each job's whole description it shows how many jobs are done, how long the run has taken and what is at work: as one
-line that is redrawn on a terminal, as a line for each started job elsewhere.  Errors and warnings are shown whole, as
-Snakemake writes them; so is all of a dry run, and all with ``--verbose``, ``--printshellcmds`` or ``--debug-dag``.
+It is no logger plugin, which Snakemake finds only where it is installed: the Snakefile itself puts it in place, so that
+any Snakemake can run the study.  Instead of each job's whole description it shows how many jobs are done, how long the
+run has taken and what is running: as one line that is redrawn on a terminal, as a line for each started job elsewhere.
+Errors and warnings are shown whole, as Snakemake writes them; so is all of a dry run, and all with ``--verbose``,
+``--printshellcmds`` or ``--debug-dag``.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-import sys
 from typing import Any
 
-from snakemake.logging import ColorizingTextHandler, DefaultFormatter, get_event
-from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake.logging import get_event, logger
 from snakemake_interface_logger_plugins.common import LogEvent
 
 BAR_CELLS = 24
@@ -26,6 +25,7 @@ CHATTER = (
     "Using shell:",
     "Assuming unrestricted shared filesystem usage",
     "Conda environments: ignored",
+    "Activating conda environment",
     "Select jobs to execute",
     "Execute ",
     "Complete log(s):",
@@ -39,16 +39,31 @@ def clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-class LogHandler(LogHandlerBase):
-    """Shows records of a run on a stream."""
+def show_progress(workflow: Any) -> None:  # noqa: ANN401
+    """Show the progress of a run in short lines, unless its user chose a logger that writes to the terminal.
 
-    def __post_init__(self) -> None:
-        settings = self.common_settings
-        self.stream = sys.stdout if settings.stdout else sys.stderr
+    Args:
+        workflow: the object of that name in a Snakefile.
+    """
+    settings = workflow.output_settings
+    if settings.skip_plugin_handlers:
+        return  # a job that runs as a Snakemake of its own
+    for handler in list(logger.handlers):
+        if handler.name == "DefaultStreamHandler":
+            logger.removeHandler(handler)
+            logger.addHandler(ProgressHandler(handler, settings))
+
+
+class ProgressHandler(logging.Handler):
+    """Shows records of a run on the stream of Snakemake's own handler, which shows what is shown whole."""
+
+    def __init__(self, plain: Any, settings: Any) -> None:  # noqa: ANN401 (Snakemake's handler and settings)
+        super().__init__()
+        self.plain, self.stream = plain, plain.stream
+        for own in plain.filters:
+            self.addFilter(own)  # what --quiet leaves out
         self.on_terminal = self.stream.isatty() and not settings.nocolor
         self.in_full = settings.dryrun or settings.verbose or settings.printshellcmds or settings.debug_dag
-        formatter = DefaultFormatter(settings.quiet, settings.show_failed_logs)
-        self.plain = ColorizingTextHandler(settings.nocolor, self.stream, formatter)
         self.running: dict[int, str] = {}  # names of jobs by their numbers
         self.done = self.total = 0
         self.started: float | None = None
@@ -118,39 +133,14 @@ class LogHandler(LogHandlerBase):
             self.clear()
         super().close()
 
-    @property
-    def writes_to_stream(self) -> bool:
-        """Yes, so Snakemake writes no stream of its own."""
-        return True
-
-    @property
-    def writes_to_file(self) -> bool:
-        """No; Snakemake's own log holds everything."""
-        return False
-
-    @property
-    def has_filter(self) -> bool:
-        """No; Snakemake's filter heeds ``--quiet``."""
-        return False
-
-    @property
-    def has_formatter(self) -> bool:
-        """No."""
-        return False
-
-    @property
-    def needs_rulegraph(self) -> bool:
-        """No."""
-        return False
-
 
 SHORT = {
-    LogEvent.WORKFLOW_STARTED: LogHandler.silent,
-    LogEvent.RESOURCES_INFO: LogHandler.silent,
-    LogEvent.SHELLCMD: LogHandler.silent,
-    LogEvent.RUN_INFO: LogHandler.run_info,
-    LogEvent.JOB_INFO: LogHandler.job_info,
-    LogEvent.JOB_STARTED: LogHandler.silent,
-    LogEvent.JOB_FINISHED: LogHandler.job_finished,
-    LogEvent.PROGRESS: LogHandler.progress,
+    LogEvent.WORKFLOW_STARTED: ProgressHandler.silent,
+    LogEvent.RESOURCES_INFO: ProgressHandler.silent,
+    LogEvent.SHELLCMD: ProgressHandler.silent,
+    LogEvent.RUN_INFO: ProgressHandler.run_info,
+    LogEvent.JOB_INFO: ProgressHandler.job_info,
+    LogEvent.JOB_STARTED: ProgressHandler.silent,
+    LogEvent.JOB_FINISHED: ProgressHandler.job_finished,
+    LogEvent.PROGRESS: ProgressHandler.progress,
 }
