@@ -180,6 +180,12 @@ def test_a_package_that_the_snakefile_itself_needs_is_named(own):
     assert "Traceback" not in done.stdout
 
 
+def test_the_study_is_planned_as_a_module_of_another_snakefile_of_the_checkout(checkout):
+    module = 'module study:\n    snakefile: "../Snakefile"\n    config: config\nuse rule * from study as study_*\n'
+    checkout.write({"workflow/module.smk": f'configfile: "params.yaml"\n{module}'})
+    assert "study_render" in checkout.snakemake("-n", "--snakefile", "workflow/module.smk", *TINY).stdout
+
+
 def test_a_snakemake_that_is_too_old_says_so(checkout):
     program = "import snakemake.common; snakemake.common.__version__ = '9.16.3'; from snakemake.cli import main; main()"
     done = checkout.python("-c", program, "-n", *TINY, check=False)
