@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from layer_states import SETTINGS, everything, made, noise
-from scipy import stats
+from scipy import special, stats
 from scipy.spatial.distance import cdist
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
@@ -66,16 +66,42 @@ def test_both_routes_find_scikit_learns_optimum(fitted, memory_gb, monkeypatch):
     np.testing.assert_allclose(model.weights.sum(axis=0), 0, atol=1e-4)
 
 
+def objective(pipeline, train, model):
+    """What all fits minimise, in float64, and the least curvature of its penalty."""
+    features, labels = train.whole()
+    standardised = pipeline[0].transform(features.astype(np.float64))
+    logits = standardised @ model.weights.T + model.intercepts
+    loss = metrics.log_loss(labels, special.softmax(logits, axis=1))
+    # Of two classes the penalty is of the difference of their weights, which is twice each.
+    curvature = (2 if len(model.weights) == 2 else 1) / (0.5 * len(labels))
+    return loss + curvature * (model.weights**2).sum() / 2, curvature
+
+
 @pytest.mark.parametrize("memory_gb", [1.0, 0.0])
-def test_a_start_saves_steps_and_changes_nothing(fitted, memory_gb, monkeypatch):
-    monkeypatch.setattr(layer_classifiers, "TOLERANCE", 1e-5)
-    train, _, _ = fitted
-    cold = layer_classifiers.logistic_regression(train, tight(memory_gb=memory_gb))
-    warm = layer_classifiers.logistic_regression(train, tight(memory_gb=memory_gb), start=cold)
-    np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-3)
-    monkeypatch.setattr(layer_classifiers, "ITERATIONS", 2)
-    assert not layer_classifiers.logistic_regression(train, tight(memory_gb=memory_gb)).converged
-    assert layer_classifiers.logistic_regression(train, tight(memory_gb=memory_gb), start=cold).converged
+@pytest.mark.parametrize("split_of_start", [0, 1], ids=["same", "other"])
+def test_a_start_saves_steps_and_changes_nothing(fitted, split_of_start, memory_gb, monkeypatch):
+    train, _, pipeline = fitted
+    settings = tight(memory_gb=memory_gb)
+
+    def fit(start, steps=layer_classifiers.ITERATIONS):
+        monkeypatch.setattr(layer_classifiers, "ITERATIONS", steps)
+        return layer_classifiers.logistic_regression(train, settings, start=start)
+
+    similar, _ = sides(train.states, seed=split_of_start)
+    start = layer_classifiers.logistic_regression(similar, settings)
+    needed = next(steps for steps in range(1, 100) if fit(start, steps).converged)
+    assert not fit(None, needed).converged
+    # The optimum, from scikit-learn in float64 with a far smaller tolerance.
+    weights, intercepts = pipeline[-1].coef_, pipeline[-1].intercept_
+    if len(weights) == 1:
+        weights, intercepts = (np.concatenate([-half, half]) for half in (weights / 2, intercepts / 2))
+    best, curvature = objective(pipeline, train, replace(start, weights=weights, intercepts=intercepts))
+    # No entry of the gradient is above the tolerance: so far at most is a convex function above its least value.
+    allowed = (weights.size + intercepts.size) * layer_classifiers.TOLERANCE**2 / (2 * curvature)
+    assert allowed < 1e-4
+    for model in (fit(None), fit(start)):
+        assert model.converged
+        assert objective(pipeline, train, model)[0] - best == pytest.approx(0, abs=allowed)
 
 
 def test_raw_weights_are_the_same_function():
