@@ -16,7 +16,11 @@ HUB = Hub()
 for name in [name for name in os.environ if name.startswith(("HF_", "HUGGING_FACE", "TRANSFORMERS_"))]:
     del os.environ[name]
 os.environ |= {"HF_ENDPOINT": HUB.endpoint, "HF_HOME": tempfile.mkdtemp(), "DISABLE_SAFETENSORS_CONVERSION": "1"}
-os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(
+        name, "1"
+    )  # pytest has a process for each core; what is called without a command has no limit
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 # Sizes that every family knows under some name; unknown names are harmless.
@@ -63,6 +67,15 @@ def closed_network():
         yield
 
 
+@pytest.fixture
+def one_thread():
+    """As in a command: what the command made is compared with to the bit, or two runs are."""
+    from embscale.threads import limited
+
+    with limited(1):
+        yield
+
+
 @pytest.fixture(scope="session")
 def serving():
     """The hub, for as long as the tests run."""
@@ -98,7 +111,6 @@ def checkpoint(tmp_path_factory, tokenizer_folder):
         import torch
         import transformers
 
-        torch.set_num_threads(1)
         torch.manual_seed(0)
         config = transformers.AutoConfig.for_model(model_type, **SIZES | NAMES.get(model_type, {}))
         model = getattr(transformers, HEADS.get(model_type, "AutoModelForCausalLM")).from_config(config)

@@ -23,6 +23,7 @@ import embscale
 from embscale.errors import EmbscaleError
 from embscale.loaded import source_digests
 from embscale.notes import NOTE_SUFFIX, note_path, outputs_of, read_note
+from embscale.threads import limit
 
 READABLE = 0o644
 
@@ -111,7 +112,7 @@ def recorded(
                 raise EmbscaleError(f"{path}: changed while the command ran, so nothing was written; run it again")
         note = {
             "command": command,
-            "params": dict(params),
+            "params": dict(params) | ({"threads": limit()} if limit() else {}),
             "inputs": digests,
             "outputs": {p.as_posix(): file_sha256(t) for t, p in zip(temporary, outputs, strict=True)},
             "facts": dict(facts or {}),

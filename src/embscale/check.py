@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,9 @@ def note_problems(path: Path, note: Mapping[str, Any], digests: dict[Path, str])
     return found
 
 
-def parameter_problems(path: Path, note: Mapping[str, Any], parser: argparse.ArgumentParser) -> list[str]:
+def parameter_problems(
+    path: Path, note: Mapping[str, Any], parse: Callable[[list[str]], argparse.Namespace]
+) -> list[str]:
     """Where a note's parameters are not those of the rule that Snakemake remembers.
 
     Snakemake itself makes a job again whose rule asks for other parameters than it remembers; this holds its memory
@@ -97,7 +99,7 @@ def parameter_problems(path: Path, note: Mapping[str, Any], parser: argparse.Arg
     Args:
         path: of the note.
         note: what it holds.
-        parser: of the job's command.
+        parse: reads the command line of the job's command.
     """
     record = read_record(path)
     if record is None or not record.get("shellcmd"):
@@ -105,7 +107,7 @@ def parameter_problems(path: Path, note: Mapping[str, Any], parser: argparse.Arg
     words = shlex.split(record["shellcmd"])
     # ``python src/embscale COMMAND ...``
     start = [Path(word).name for word in words].index(embscale.__name__) + 2
-    given = vars(parser.parse_args(words[start : words.index("2>", start) if "2>" in words else None]))
+    given = vars(parse(words[start : words.index("2>", start) if "2>" in words else None]))
     return [
         f"{path}: {name} is {noted!r}, but the rule says {given[name]!r}"
         for name, noted in note["params"].items()

@@ -4,8 +4,8 @@ The study finds t-SNE cluttered and UMAP useless, and gives the settings of neit
 into every row, and how good a picture is, is measured: whether neighbours in it are neighbours (trustworthiness),
 whether layers keep apart, and whether layers that follow each other lie beside each other.
 
-Points are balanced: the same tokens at every layer.  All computing is done in one thread, because the gradient of t-SNE
-is a sum whose last digits depend on the number of threads, and with them, after a thousand steps, the picture.
+Points are balanced: the same tokens at every layer.  The gradient of t-SNE is a sum whose last digits depend on the
+number of threads, and with them, after a thousand steps, the picture: another reason for one thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
-from threadpoolctl import threadpool_limits
 
 from embscale import jackknife
 from embscale.errors import EmbscaleError
@@ -110,35 +109,34 @@ def reduce(states: HiddenStates, *, reductions: Sequence[str], settings: Setting
         "seed": settings.seed,
     }
     points, quality = [], []
-    with threadpool_limits(1):
-        for layers, first in ((EVERY, 0), (BLOCKS, 1)):
-            classes = states.classes[first:]
-            group = np.tile(jackknife.text_groups(text, groups=settings.groups, seed=settings.seed), len(classes))
-            label = np.repeat(np.arange(len(classes)), len(chosen))
-            for scaling in (RAW, UNIT, OUTLIER_REMOVED):
-                flat = _treated(values[first:], scaling, settings.outliers).reshape(len(label), -1)
-                about = {"scaling": scaling, "layers": layers}
-                if scaling != OUTLIER_REMOVED:
-                    measures = _measures(flat, label, group)
-                    quality += [{"reduction": NONE} | about | described | row for row in measures]
-                for reduction in reductions:
-                    if scaling == OUTLIER_REMOVED and reduction != "pca":
-                        continue
-                    placed, explained = _place(flat, reduction, settings)
-                    trust = trustworthiness(flat, placed, neighbours=NEIGHBOURS)
-                    measures = itertools.chain(_measures(placed, label, group, trust), _explained(explained, len(flat)))
-                    quality += [{"reduction": reduction} | about | described | row for row in measures]
-                    frame = {
-                        "layer": np.repeat(classes, len(chosen)),
-                        "layer_index": label + first,
-                        "text": np.tile(text, len(classes)),
-                        "position": np.tile(states.position[chosen], len(classes)),
-                        "token": np.tile(states.token[chosen], len(classes)),
-                        "x": placed[:, 0],
-                        "y": placed[:, 1],
-                    }
-                    shared = {"explained1": explained[0], "explained2": explained[1], "trustworthiness": trust.mean()}
-                    points.append(pd.DataFrame(frame).assign(reduction=reduction, **about, **shared, **described))
+    for layers, first in ((EVERY, 0), (BLOCKS, 1)):
+        classes = states.classes[first:]
+        group = np.tile(jackknife.text_groups(text, groups=settings.groups, seed=settings.seed), len(classes))
+        label = np.repeat(np.arange(len(classes)), len(chosen))
+        for scaling in (RAW, UNIT, OUTLIER_REMOVED):
+            flat = _treated(values[first:], scaling, settings.outliers).reshape(len(label), -1)
+            about = {"scaling": scaling, "layers": layers}
+            if scaling != OUTLIER_REMOVED:
+                measures = _measures(flat, label, group)
+                quality += [{"reduction": NONE} | about | described | row for row in measures]
+            for reduction in reductions:
+                if scaling == OUTLIER_REMOVED and reduction != "pca":
+                    continue
+                placed, explained = _place(flat, reduction, settings)
+                trust = trustworthiness(flat, placed, neighbours=NEIGHBOURS)
+                measures = itertools.chain(_measures(placed, label, group, trust), _explained(explained, len(flat)))
+                quality += [{"reduction": reduction} | about | described | row for row in measures]
+                frame = {
+                    "layer": np.repeat(classes, len(chosen)),
+                    "layer_index": label + first,
+                    "text": np.tile(text, len(classes)),
+                    "position": np.tile(states.position[chosen], len(classes)),
+                    "token": np.tile(states.token[chosen], len(classes)),
+                    "x": placed[:, 0],
+                    "y": placed[:, 1],
+                }
+                shared = {"explained1": explained[0], "explained2": explained[1], "trustworthiness": trust.mean()}
+                points.append(pd.DataFrame(frame).assign(reduction=reduction, **about, **shared, **described))
     return pd.concat(points, ignore_index=True)[POINTS], pd.DataFrame(quality, columns=QUALITY)
 
 

@@ -195,7 +195,7 @@ def test_parameters_are_held_against_what_snakemake_remembers(artifacts):
     parser.add_argument("--seed", type=int)
     parser.add_argument("--device", default="auto")
     note["params"]["device"] = "cpu"
-    assert check.parameter_problems(path, note, parser) == [f"{path}: Snakemake does not remember the job"]
+    assert check.parameter_problems(path, note, parser.parse_args) == [f"{path}: Snakemake does not remember the job"]
 
     def remember(seed):
         record = record_path(path)
@@ -203,9 +203,9 @@ def test_parameters_are_held_against_what_snakemake_remembers(artifacts):
         record.write_text(json.dumps({"shellcmd": f"python src/{embscale.__name__} one source --seed {seed} 2> log"}))
 
     remember(1)
-    assert check.parameter_problems(path, note, parser) == []
+    assert check.parameter_problems(path, note, parser.parse_args) == []
     remember(2)
-    assert check.parameter_problems(path, note, parser) == [f"{path}: seed is 1, but the rule says 2"]
+    assert check.parameter_problems(path, note, parser.parse_args) == [f"{path}: seed is 1, but the rule says 2"]
 
 
 def test_digests_of_files_are_read_once(artifacts):

@@ -10,6 +10,8 @@ import torch
 from embscale import ladder
 from embscale.errors import EmbscaleError
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SIZES = {"width": 16, "blocks": 1, "head_width": 8, "vocab_size": 20, "context": 8, "seed": 0, "positions": "rotary"}
 SCHEDULE = ladder.Schedule(steps=30, batch=4, context=8, learning_rate=0.02, warmup=5, seed=0)
 
@@ -21,7 +23,6 @@ def tokens():
 
 
 def trained(tokens):
-    torch.set_num_threads(1)
     model = ladder.build(**SIZES)
     losses = []
     ladder.train(model, tokens, SCHEDULE, reached=lambda step, loss: losses.append((step, loss)))
@@ -103,7 +104,6 @@ def test_a_table_of_another_shape_is_told():
 
 
 def test_a_frozen_table_stays_while_the_rest_learns(tokens):
-    torch.set_num_threads(1)
     model = ladder.build(**SIZES)
     model.get_input_embeddings().requires_grad_(False)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}

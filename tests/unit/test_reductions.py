@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA
 from embscale import hidden_states, reductions
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
+from embscale.threads import limited
 
 SETTINGS = reductions.Settings(
     first_position=0, points=180, perplexity=8, umap_neighbours=6, start_dimensions=5, outliers=1, groups=10, seed=0
@@ -26,7 +27,8 @@ def drift(vectors=100, width=8):
 
 @pytest.fixture(scope="module")
 def reduced():
-    return reductions.reduce(drift(), reductions=reductions.REDUCTIONS, settings=SETTINGS)
+    with limited(1):  # as many as the command's
+        return reductions.reduce(drift(), reductions=reductions.REDUCTIONS, settings=SETTINGS)
 
 
 def test_every_picture_holds_the_same_tokens_at_every_layer(reduced):

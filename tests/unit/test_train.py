@@ -9,6 +9,8 @@ from embscale import ladder, streams
 from embscale.artifacts import note_path, read_note
 from embscale.cli import execute
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SIZES = {"width": 8, "blocks": 1, "head_width": 4, "vocab_size": 14, "context": 8, "seed": 3}
 ROTARY = {"positions": "rotary"}
 SCHEDULE = ladder.Schedule(steps=6, batch=2, context=8, learning_rate=0.01, warmup=2, seed=3)
@@ -34,7 +36,6 @@ def weights(folder, name):
 
 
 def by_hand(folder):
-    torch.set_num_threads(1)
     model = ladder.build(**SIZES, **ROTARY)
     stream, _, _ = streams.read(folder / "corpus.jsonl", folder / "tokens.safetensors", folder, seed=3)
     ladder.train(model, stream, SCHEDULE, reached=lambda step, loss: None)

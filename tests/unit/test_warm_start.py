@@ -11,6 +11,8 @@ from embscale.cli import execute
 from embscale.errors import EmbscaleError
 from embscale.warm_start import COLUMNS, HELDOUT_LOSS, STARTS, losses_and_tables, rows
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SHAPE = {"vocab_size": 14, "blocks": 1, "head_width": 4}
 SCHEDULE = ladder.Schedule(steps=6, batch=2, context=8, learning_rate=0.01, warmup=2, seed=3)
 TABLE = np.random.default_rng(0).normal(size=(14, 8)).astype(np.float32)
@@ -30,7 +32,6 @@ def study(tmp_path):
 
 
 def settings(study):
-    torch.set_num_threads(1)
     training, unseen, _ = streams.read(study / "corpus.jsonl", study / "tokens.safetensors", study, seed=3)
     return {"table": TABLE, "training": training, "unseen": unseen, "shape": SHAPE, "schedule": SCHEDULE}
 

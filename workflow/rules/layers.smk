@@ -95,6 +95,7 @@ rule states:
         " --device {params.device}"
         " --storage-gb {params.storage_gb}"
         " --seed {params.seed}"
+        " --threads {threads}"
         " --output {output.states:q} 2> {log:q}"
 
 
@@ -140,6 +141,7 @@ rule probe:
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
+        " --threads {threads}"
         " --output {output.rows:q}"
         " --confusion {output.confusion:q}"
         " --curves {output.curves:q} 2> {log:q}"
@@ -183,6 +185,7 @@ rule grid:
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
+        " --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"
 
 
@@ -220,6 +223,7 @@ rule ablate:
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
+        " --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"
 
 
@@ -253,6 +257,7 @@ rule transfer:
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
+        " --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"
 
 
@@ -288,6 +293,7 @@ rule geometry:
         " --tied {params.tied}"
         " --texts {params.texts}"
         " --first-position {params.first_position}"
+        " --threads {threads}"
         " --norms {output.norms:q}"
         " --output {output.structure:q} 2> {log:q}"
 
@@ -332,6 +338,7 @@ rule reductions:
         " --tied {params.tied}"
         " --texts {params.texts}"
         " --first-position {params.first_position}"
+        " --threads {threads}"
         " --quality {output.quality:q}"
         " --output {output.points:q} 2> {log:q}"
 
@@ -371,6 +378,7 @@ rule logit_lens:
         " --tied {params.tied}"
         " --texts {params.texts}"
         " --first-position {params.first_position}"
+        " --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"
 
 

@@ -32,6 +32,7 @@ rule primer_of_table:
     shell:
         "python src/embscale primer {wildcards.of_table} {input.table:q}"
         " --tokenizer {params.tokenizer:q} {params.flags}"
+        " --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"
 
 

@@ -410,4 +410,5 @@ rule table_metrics:
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --tied {params.tied}"
+        " --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"

@@ -57,6 +57,7 @@ rule static:
         " --order-seed {params.order_seed}"
         " --dim {params.dim}"
         " --seed {params.seed} {params.flags}"
+        " --threads {threads}"
         " --output {output.table:q} 2> {log:q}"
 
 
@@ -103,6 +104,7 @@ rule words:
         " --seed {params.seed}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
+        " --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"
 
 

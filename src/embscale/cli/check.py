@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from pathlib import Path
 
 from embscale.artifacts import recorded
-from embscale.cli import load
+from embscale.cli import parse
 from embscale.errors import EmbscaleError
 
 
@@ -40,9 +41,8 @@ def run(args: argparse.Namespace) -> None:
         digests: dict[Path, str] = {}
         found = []
         for path, note in notes.items():
-            parser = argparse.ArgumentParser()
-            load(note["command"]).add_arguments(parser)
-            found += check.note_problems(path, note, digests) + check.parameter_problems(path, note, parser)
+            found += check.note_problems(path, note, digests)
+            found += check.parameter_problems(path, note, functools.partial(parse, note["command"]))
         scores, layers = pd.read_csv(args.scores), pd.read_csv(args.layers)
         given = {name: params[name] for name in names[:-1]}
         found += check.score_problems(scores, **given)

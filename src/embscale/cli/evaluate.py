@@ -47,7 +47,6 @@ PARAMS = (
     "pooling",
     "special_tokens",
     "max_length",
-    "threads",
     "resamples",
     "bootstrap_seed",
 )
@@ -73,7 +72,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--special-tokens", choices=("exclude", "include"), default="exclude", help="of the tokenizer (exclude)"
     )
     parser.add_argument("--max-length", type=int, default=2048, help="tokens after which a text is cut (2048)")
-    parser.add_argument("--threads", type=int, help="as many as there are cores")
     parser.add_argument("--suite", default="own", help="goes into the rows of tables that are files")
     parser.add_argument("--model", help="the same; the file's name")
     parser.add_argument("--tokenizer-name", help="goes into the rows; the folder's name")
@@ -125,13 +123,10 @@ def run(args: argparse.Namespace) -> None:
     """Learn the texts of all tasks, then evaluate every table on each."""
     import numpy as np
     import pandas as pd
-    import torch
 
     from embscale import tasks
     from embscale.encoder import TableEncoder, TaskTexts
 
-    if args.threads:
-        torch.set_num_threads(args.threads)
     cases = _cases(args)
     todo = [tasks.TableTask(name) for name in tasks.expand(args.tasks)]
     files = dict.fromkeys(case.source for case in cases if isinstance(case.source, Path))

@@ -129,7 +129,8 @@ def _is_there(args: argparse.Namespace) -> bool:
         return False
     note = read_note(note_path(args.output))
     pinned = COMMIT.fullmatch(args.checkpoint.partition("@")[2]) is not None
-    return pinned and note["params"] == _params(args) and file_sha256(args.output) in note["outputs"].values()
+    same = _params(args).items() <= note["params"].items()
+    return pinned and same and file_sha256(args.output) in note["outputs"].values()
 
 
 def _locate(args: argparse.Namespace, source: Source) -> Location:

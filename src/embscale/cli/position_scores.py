@@ -26,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", required=True, help="of random positions and tables")
     parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the queries")
     parser.add_argument("--bootstrap-seed", type=int, required=True, help="of the resamples")
-    parser.add_argument("--threads", type=int, required=True, help="changes the last digits of a sum, so is recorded")
     parser.add_argument("--suite", required=True, help="goes into the rows")
     parser.add_argument("--model", required=True, help="goes into the rows")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
@@ -34,11 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read table and positions, score, write."""
-    import torch
-
     from embscale import extraction, position_scores, positions
 
-    torch.set_num_threads(args.threads)
     source, facts = open_checkpoint(args.checkpoint, args.subfolder)
     config = extraction.read_config(source)
     location = extraction.locate(source, config, "input")
@@ -46,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     names = (location.tensor.name,)
     needed = positions.needed_tensor(config)
     files = local_files(source, weights, [names, *([needed] if needed else [])])
-    named = ("checkpoint", "subfolder", "metric", "seeds", "resamples", "bootstrap_seed", "threads", "suite", "model")
+    named = ("checkpoint", "subfolder", "metric", "seeds", "resamples", "bootstrap_seed", "suite", "model")
     params = {name: getattr(args, name) for name in named}
     inputs = [*beir.files(args.beir, "test"), args.tokens, *files]
     with recorded(command="position-scores", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (

@@ -58,7 +58,6 @@ PARAMS = (
     "special_tokens",
     "max_length",
     "faithful",
-    "threads",
     "resamples",
     "bootstrap_seed",
 )
@@ -110,7 +109,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="as the first study: special tokens in, tables rounded to bfloat16, random tables its legacy draw",
     )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--threads", type=int, help="as many as there are cores")
     parser.add_argument("--suite", default="own", help="goes into the rows of tables that are files")
     parser.add_argument("--model", help="the same; the file's name")
     parser.add_argument("--tokenizer-name", help="goes into the rows; the folder's name")
@@ -124,14 +122,11 @@ def run(args: argparse.Namespace) -> None:
     """Score every table and variant on every task."""
     import numpy as np
     import pandas as pd
-    import torch
 
     from embscale.devices import choose_device
     from embscale.retrieval import Scorer, depth_of
 
     _settle(args)
-    if args.threads:
-        torch.set_num_threads(args.threads)
     device = choose_device(args.device).type
     depth = max(map(depth_of, args.metrics))
     jobs, files = _jobs(args)

@@ -62,8 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Take the tokens, train, write."""
-    from threadpoolctl import threadpool_limits
-
     from embscale import static_embeddings, streams, tables
 
     source = beir.corpus_file(args.corpus)
@@ -74,8 +72,7 @@ def run(args: argparse.Namespace) -> None:
         stream, _, separator = streams.read(source, args.tokens, args.tokenizer, seed=args.order_seed)
         texts = streams.texts_of(stream[: args.max_tokens], separator=separator)
         static_embeddings.check(texts, vocab_size=args.vocab_size, window=args.window)
-        with threadpool_limits(1):  # sums have one order, so a run repeats to the bit
-            table = _train(args, texts, facts)
+        table = _train(args, texts, facts)
         tables.save(output, table, {"method": args.method})
         facts |= {"tokens": len(texts.ids), "rows_zero": int((~table.any(axis=1)).sum())}
 

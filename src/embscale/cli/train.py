@@ -34,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--learning-rate", type=float, required=True, help="the highest")
     parser.add_argument("--warmup", type=int, required=True, help="steps up to the highest learning rate")
     parser.add_argument("--seed", type=int, required=True, help="of the initial weights and of the order of texts")
-    parser.add_argument("--threads", type=int, required=True, help="changes the last digits of a sum, so is recorded")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="gets stepN/ and losses.csv")
 
 
@@ -44,11 +43,10 @@ def run(args: argparse.Namespace) -> None:
 
     from embscale import ladder
 
-    torch.set_num_threads(args.threads)
     torch.use_deterministic_algorithms(True)
     source = beir.corpus_file(args.corpus)
     names = ("width", "blocks", "head_width", "context", "batch", "steps", "checkpoints", "learning_rate", "warmup")
-    params = {name: getattr(args, name) for name in (*names, "vocab_size", "positions", "seed", "threads")}
+    params = {name: getattr(args, name) for name in (*names, "vocab_size", "positions", "seed")}
     outputs = [args.output / "losses.csv"] + [
         args.output / f"step{step}" / name for step in args.checkpoints for name in CHECKPOINT_FILES
     ]

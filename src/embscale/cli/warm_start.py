@@ -41,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--learning-rate", type=float, required=True, help="the highest")
     parser.add_argument("--warmup", type=int, required=True, help="steps up to the highest learning rate")
     parser.add_argument("--seed", type=int, required=True, help="of the initial weights and of the order of texts")
-    parser.add_argument("--threads", type=int, required=True, help="changes the last digits of a sum, so is recorded")
     parser.add_argument("--metric", required=True, help="MTEB's name of it, such as ndcg_at_10")
     parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the queries")
     parser.add_argument("--bootstrap-seed", type=int, required=True, help="of the resamples")
@@ -55,7 +54,6 @@ def run(args: argparse.Namespace) -> None:
     from embscale import ladder, warm_start
     from embscale.retrieval import Scorer, depth_of
 
-    torch.set_num_threads(args.threads)
     torch.use_deterministic_algorithms(True)
     params = {name: value for name, value in vars(args).items() if name not in PATHS}
     inputs = [*beir.files(args.corpus, "test"), args.tokens, tokens.tokenizer_file(args.tokenizer), args.table]

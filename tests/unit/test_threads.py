@@ -1,0 +1,105 @@
+"""Threads: every library of a command keeps to its number, whenever it is loaded, and notes tell it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from threadpoolctl import threadpool_info
+
+from embscale import threads
+from embscale.artifacts import note_path, read_note
+from embscale.cli import execute
+from sources import ROOT
+
+# A command that loads what the package computes with, and prints how many threads each has.
+COMMAND = """
+import json, sys, types
+
+def run(args):
+    import numpy, scipy.linalg, sklearn.cluster, threadpoolctl, torch
+
+    pools = [(pool["internal_api"], pool["num_threads"]) for pool in threadpoolctl.threadpool_info()]
+    print(json.dumps([*pools, ("torch", torch.get_num_threads())]))
+
+command = types.ModuleType("embscale.cli.pools", "Print pools.")
+command.add_arguments, command.run = lambda parser: None, run
+sys.modules[command.__name__] = command
+if sys.argv[1] == "before":
+    import numpy, scipy.linalg, torch
+import embscale.__main__
+embscale.__main__.commands = lambda: {"pools": ""}
+sys.exit(embscale.__main__.main(["pools", *sys.argv[2:]]))
+"""
+
+
+def pools(*words):
+    """Of the command in a process of its own, where the environment asks for three."""
+    environment = os.environ | dict.fromkeys(threads.VARIABLES, "3")
+    done = subprocess.run([sys.executable, "-c", COMMAND, *words], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {"openblas", "openmp", "torch"} <= {name for name, _ in found}
+    return {number for _, number in found}
+
+
+@pytest.mark.parametrize("loaded", ["before", "meanwhile"])
+def test_every_library_of_a_command_has_one_thread(loaded):
+    assert pools(loaded) == {1}
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="one core: OpenBLAS starts no second thread")
+@pytest.mark.parametrize("loaded", ["before", "meanwhile"])
+@pytest.mark.parametrize("words", [["--threads", "2"], ["--threads=2"]])
+def test_or_as_many_as_it_was_told(loaded, words):
+    assert pools(loaded, *words) == {2}
+
+
+def test_a_caller_has_its_own_threads_again(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+
+    def now():
+        numbers = [pool["num_threads"] for pool in threadpool_info()]
+        return numbers, torch.get_num_threads(), {name: os.environ.get(name) for name in threads.VARIABLES}
+
+    before = now()
+    with pytest.raises(ZeroDivisionError), threads.limited(3):
+        assert threads.limit() == torch.get_num_threads() == 3
+        assert set(now()[2].values()) == {"3"}
+        raise ZeroDivisionError
+    assert now() == before and threads.limit() is None
+
+
+@pytest.mark.parametrize("words", [[], ["--threads", "2"]])
+def test_a_note_holds_the_number_beside_the_commands_own_parameters(checkpoint, tmp_path, words):
+    assert execute("extract", [str(checkpoint("gpt2")), "-o", str(tmp_path / "t.safetensors"), *words]) == 0
+    params = read_note(note_path(tmp_path / "t.safetensors"))["params"]
+    assert params["threads"] == (2 if words else 1) and params["table"] == "input"
+
+
+@pytest.mark.parametrize("word", ["0", "-1", "all"])
+def test_no_number_of_threads_is_refused(word, capsys):
+    with pytest.raises(SystemExit):
+        execute("extract", ["x", f"--threads={word}", "-o", "y"])
+    assert "is no number of threads, which is at least 1" in capsys.readouterr().err
+
+
+def test_a_rule_with_threads_hands_them_on():
+    rules = [
+        rule
+        for file in sorted((ROOT / "workflow" / "rules").glob("*.smk"))
+        for rule in re.split(r"\n(?=rule )", file.read_text("utf-8"))
+        if re.search(r"^    threads:", rule, re.MULTILINE)
+    ]
+    assert len(rules) > 10
+    assert not [rule.partition(":")[0] for rule in rules if "--threads {threads}" not in rule]
+
+
+def test_nothing_else_sets_threads():
+    setters = re.compile(r"set_num_threads|threadpool_limits|_NUM_THREADS")
+    files = [path for path in (ROOT / "src").rglob("*.py") if setters.search(path.read_text("utf-8"))]
+    assert [path.name for path in files] == ["threads.py"]
