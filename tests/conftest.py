@@ -7,6 +7,7 @@ import socket
 import tempfile
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from hub.repositories import SENTENCES, VOCABULARY, save_tokenizer
 from hub.server import Hub
@@ -21,6 +22,9 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(
         name, "1"
     )  # pytest has a process for each core; what is called without a command has no limit
+# How long an example takes is a matter of the machine and of what else it does.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 # Sizes that every family knows under some name; unknown names are harmless.

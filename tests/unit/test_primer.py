@@ -209,7 +209,7 @@ def test_an_odd_width_is_told():
 # Rotary positions
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     places=st.tuples(st.integers(0, 2000), st.integers(0, 2000)),
     moved=st.integers(0, 5000),

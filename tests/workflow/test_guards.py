@@ -7,6 +7,7 @@ import pytest
 import guards
 
 LIB = Path(guards.__file__).parent
+PATIENCE = 300  # seconds for what takes a few on a quiet machine
 
 HEAD = f"""
 import sys
@@ -66,7 +67,7 @@ def test_while_a_run_is_alive_a_second_one_stops_and_a_dry_run_does_not(guarded)
             assert f"another run (process {first.pid}) is at work in {guarded.root}" in second.stdout
         guarded.snakemake("-n", "quick.txt")
         (guarded.root / "go").touch()
-        assert first.wait(30) == 0
+        assert first.wait(PATIENCE) == 0
     assert not (guarded.root / "quick.txt").exists()
     guarded.snakemake("--cores", "1", "quick.txt")
 
@@ -83,7 +84,7 @@ def test_a_run_that_is_still_starting_is_waited_for(guarded):
     (guarded.root / "loading").unlink()
     with guarded.running("-n", "quick.txt", until="loading") as dry:
         assert recover(guarded).stdout.count("left Snakemake's lock behind") <= 1
-        assert dry.wait(30) == 0
+        assert dry.wait(PATIENCE) == 0
 
 
 def test_jobs_of_the_run_that_holds_the_lock_are_not_stopped_by_it(guarded):
