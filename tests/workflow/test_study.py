@@ -74,7 +74,8 @@ def test_scores_have_every_row_once_and_are_sane(checkout):
     assert len(scores) == (2 * (2 + 7) + 5 * (1 + 2) + 3 * 2 + 3) * 3
     assert not scores.duplicated(["model", "step", "variant", "variant_dims", "seed", "metric"]).any()
     assert scores[["value", "ci_low", "ci_high"]].to_numpy().min() >= 0
-    assert (scores["ci_low"] <= scores["value"]).all() and (scores["value"] <= scores["ci_high"]).all()
+    # Where all queries score the same, the mean and that of a resample differ by rounding alone.
+    assert (scores["ci_low"] <= scores["value"] + 1e-9).all() and (scores["value"] <= scores["ci_high"] + 1e-9).all()
 
 
 def test_crop_to_the_whole_table_scores_as_the_table(checkout):
