@@ -13,8 +13,6 @@ import os
 import sys
 from collections.abc import Iterator
 
-from threadpoolctl import threadpool_limits
-
 # Read by a library when it is loaded.  Numba's is not among them: it cannot be changed any more once a function in
 # parallel has run, and the only one here is UMAP's, which takes one thread wherever it is given a seed.
 VARIABLES = (
@@ -44,6 +42,8 @@ def limited(threads: int) -> Iterator[None]:
     Args:
         threads: of each library, whatever the environment says.
     """
+    from threadpoolctl import threadpool_limits
+
     before = {name: os.environ.get(name) for name in VARIABLES}
     os.environ |= dict.fromkeys(VARIABLES, str(threads))
     torch = sys.modules.get("torch")  # its own OpenMP and MKL are not all seen by threadpoolctl
