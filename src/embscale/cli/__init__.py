@@ -1,7 +1,7 @@
 """The command line: one module per command, found by its name.
 
 A command module has a docstring (its first line is the help text), ``add_arguments(parser)`` and
-``run(args)``.  `execute` parses, runs, and turns an expected failure into one readable line.
+``run(args)``.  `execute` parses, limits threads, runs, and turns an expected failure into one readable line.
 """
 
 from __future__ import annotations
