@@ -18,9 +18,10 @@ HERE = Path(__file__).parent
 TEMPLATE, CHAPTER = HERE / "template.html", HERE / "chapter.html"
 PARTIALS = [HERE / "head.html", HERE / "masthead.html", HERE / "contents.js"]
 FILTERS = [HERE / "check_subset.lua", HERE / "quarto_subset.lua"]
+ELEMENTS = HERE / "elements.lua"  # of the second filter
 STYLE = HERE / "style.css"
 SITEMAP = "sitemap.json"  # pandoc's own list of the pages that it makes
-DESIGN = [TEMPLATE, CHAPTER, *PARTIALS, STYLE, *FILTERS]
+DESIGN = [TEMPLATE, CHAPTER, *PARTIALS, STYLE, *FILTERS, ELEMENTS]
 
 
 def version() -> str:

@@ -9,10 +9,11 @@ local KINDS = {
   nte = {"Note", "Note"}, tip = {"Tip", "Tip"}, wrn = {"Warning", "Warning"},
   imp = {"Important", "Important"}, cau = {"Caution", "Caution"},
 }
-local CALLOUTS = {note = "Note", tip = "Tip", warning = "Warning", important = "Important", caution = "Caution"}
 -- Sections begin below the title, which is level 1.
 local FIRST_LEVEL = 2
-local NBSP = "\u{a0}"
+
+local elements = dofile(pandoc.path.join {pandoc.path.directory(PANDOC_SCRIPT_FILE), "elements.lua"})
+local NBSP = elements.NBSP
 
 local counters, labels, tabsets = {}, {}, 0
 
@@ -28,42 +29,9 @@ local function next_number(kind)
   return tostring(counters[kind])
 end
 
-local function html(text) return pandoc.RawBlock("html", text) end
-
--- Tags around blocks, for elements that pandoc has no type for.
-local function wrap(open, blocks, close)
-  local wrapped = pandoc.Blocks {html(open)}
-  wrapped:extend(blocks)
-  wrapped:insert(html(close))
-  return wrapped
-end
-
 local function from_markdown(text) return pandoc.utils.blocks_to_inlines(pandoc.read(text, "markdown").blocks) end
 
--- "Figure 1: words"
-local function labelled(label, words)
-  local inlines = pandoc.Inlines {pandoc.Span({pandoc.Str(label)}, pandoc.Attr("", {"caption-label"}))}
-  if #words > 0 then
-    inlines:extend {pandoc.Str(":"), pandoc.Space()}
-    inlines:extend(words)
-  end
-  return inlines
-end
-
 -- Floats: figures, tables and listings with a number and a caption ---------------------------
-
--- A wide table scrolls in its own box; the box can be reached with the keyboard and has a name.
-local function scrolling(blocks, name)
-  return pandoc.Blocks {pandoc.Div(blocks, pandoc.Attr("", {"table-box"}, {{"role", "region"}, {"tabindex", "0"}, {"aria-label", name}}))}
-end
-
-local function figure_element(id, class, caption, blocks, caption_first)
-  local words = wrap("<figcaption>", {pandoc.Plain(caption)}, "</figcaption>")
-  local inside = caption_first and words or blocks
-  inside = inside .. (caption_first and blocks or words)
-  -- The label lies on an element that pandoc knows, so that it finds it from another page of a site.
-  return pandoc.Div(wrap('<figure class="float ' .. class .. '">', inside, "</figure>"), pandoc.Attr(id))
-end
 
 local function float(id, words, blocks)
   local kind = kind_of(id)
@@ -73,8 +41,8 @@ local function float(id, words, blocks)
   if #words == 0 then
     refuse("#" .. id, label .. " (#" .. id .. ") has no caption; end its ::: block with a paragraph that says what it shows")
   end
-  if kind == "tbl" then blocks = scrolling(blocks, label) end
-  return figure_element(id, "float-" .. kind, labelled(label, words), blocks, kind ~= "fig")
+  if kind == "tbl" then blocks = elements.scrolling(blocks, label) end
+  return elements.figure(id, "float-" .. kind, elements.labelled(label, words), blocks, kind ~= "fig")
 end
 
 local function subfigures(blocks, parent)
@@ -83,11 +51,8 @@ local function subfigures(blocks, parent)
     Figure = function(fig)
       if kind_of(fig.identifier) ~= "fig" then return nil end
       letters = letters + 1
-      local letter = "(" .. string.char(96 + letters) .. ")"
-      labels[fig.identifier] = {number = parent .. NBSP .. letter}
-      local caption = pandoc.Inlines {pandoc.Str(letter), pandoc.Space()}
-      caption:extend(pandoc.utils.blocks_to_inlines(fig.caption.long))
-      return figure_element(fig.identifier, "float-sub", caption, fig.content, false)
+      labels[fig.identifier] = {number = parent .. NBSP .. "(" .. elements.letter(letters) .. ")"}
+      return elements.part(fig.identifier, letters, pandoc.utils.blocks_to_inlines(fig.caption.long), fig.content)
     end,
   }
 end
@@ -110,9 +75,7 @@ local function float_div(div)
   end
   local parent = tostring((counters[kind_of(div.identifier)] or 0) + 1)
   blocks = subfigures(blocks, parent)
-  if columns then
-    blocks = pandoc.Blocks {pandoc.Div(blocks, pandoc.Attr("", {"columns-box"}, {style = "--columns:" .. columns}))}
-  end
+  if columns then blocks = elements.columns(blocks, columns) end
   return float(div.identifier, words, blocks)
 end
 
@@ -132,7 +95,7 @@ local function table_block(tbl)
   if tbl.attributes["tbl-colwidths"] then set_widths(tbl) end
   local id = tbl.identifier
   local words = pandoc.utils.blocks_to_inlines(tbl.caption.long)
-  if kind_of(id) ~= "tbl" then return scrolling({tbl}, #words > 0 and pandoc.utils.stringify(words) or "Table"), false end
+  if kind_of(id) ~= "tbl" then return elements.scrolling({tbl}, #words > 0 and pandoc.utils.stringify(words) or "Table"), false end
   tbl.identifier, tbl.caption = "", {long = {}}
   return float(id, words, {tbl}), false
 end
@@ -151,12 +114,11 @@ end
 
 -- Callouts and tabsets --------------------------------------------------------------------------
 
-local function callout_title(div, class)
-  local kind, words = CALLOUTS[class], pandoc.Inlines {}
+local function callout(div, kind)
+  local number, words = nil, pandoc.Inlines {}
   if kind_of(div.identifier) then
-    local number = next_number(kind_of(div.identifier))
+    number = next_number(kind_of(div.identifier))
     labels[div.identifier] = {number = number}
-    kind = kind .. NBSP .. number
   end
   local first = div.content[1]
   if div.attributes.title then
@@ -165,26 +127,9 @@ local function callout_title(div, class)
     words = first.content
     div.content:remove(1)
   end
-  local title = pandoc.Inlines {pandoc.Span({pandoc.Str(kind)}, pandoc.Attr("", {"callout-kind"}))}
-  if #words > 0 then title:insert(pandoc.Space()) end
-  title:extend(words)
-  return pandoc.Plain(title)
+  return elements.callout(div.identifier, kind, number, words, div.attributes.collapse, div.content)
 end
 
-local function callout(div, class)
-  local title, fold = callout_title(div, class), div.attributes.collapse
-  local body = pandoc.Div(div.content, pandoc.Attr("", {"callout-body"}))
-  local blocks
-  if fold then
-    local opened = fold == "false" and " open" or ""
-    blocks = wrap("<details" .. opened .. '><summary class="callout-title">', {title, html("</summary>"), body}, "</details>")
-  else
-    blocks = {pandoc.Div({title}, pandoc.Attr("", {"callout-title"})), body}
-  end
-  return pandoc.Div(blocks, pandoc.Attr(div.identifier, {"callout", "callout-" .. class}, {role = "note"}))
-end
-
--- One <details> per tab; their common name lets the browser keep one open, without a script.
 local function tabset(div)
   tabsets = tabsets + 1
   local level, tabs = div.content[1] and div.content[1].level, pandoc.List {}
@@ -195,20 +140,14 @@ local function tabset(div)
       tabs[#tabs].blocks:insert(block)
     end
   end
-  local blocks = pandoc.Blocks {}
-  for i, tab in ipairs(tabs) do
-    local open = i == 1 and " open" or ""
-    blocks:extend(wrap('<details name="tabset-' .. tabsets .. '"' .. open .. "><summary>",
-      {pandoc.Plain(tab.title), html("</summary>"), pandoc.Div(tab.blocks, pandoc.Attr("", {"tab-body"}))}, "</details>"))
-  end
-  return pandoc.Div(blocks, pandoc.Attr(div.identifier, {"tabset"}, {style = "--tabs:" .. #tabs}))
+  return elements.tabset(div.identifier, "tabset-" .. tabsets, tabs)
 end
 
 local function div_block(div)
   local kind = kind_of(div.identifier)
   if kind == "fig" or kind == "tbl" or kind == "lst" then return float_div(div), false end
   if div.classes:includes("panel-tabset") then return tabset(div) end
-  for name in pairs(CALLOUTS) do
+  for name in pairs(elements.CALLOUTS) do
     if div.classes:includes("callout-" .. name) then return callout(div, name) end
   end
 end
