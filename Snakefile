@@ -1,5 +1,6 @@
 """The study: suites -> checkpoints -> tables -> scores, texts -> hidden states -> probes, both -> report."""
 
+import os
 import re
 import shlex
 import sys
@@ -27,6 +28,7 @@ try:
         failures,
         isolate_jobs,
         require_packages,
+        stop_without_quarto,
     )
     from settle import settle
     from snakemake.logging import logger
@@ -83,6 +85,7 @@ pathvars:
 onstart:
     require_packages(workflow, ROOT)
     RunLock().acquire_or_stop()
+    stop_without_quarto(workflow.dag, config["report"]["renderer"])
     for planned in PLAN:
         if not planned.available:
             print(

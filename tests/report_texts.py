@@ -11,6 +11,7 @@ BODY_LINE = 6
 PROJECT = """\
 project:
   type: default
+  render: [index.qmd]
   output-dir: _site
 format:
   html:

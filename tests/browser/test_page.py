@@ -2,10 +2,11 @@
 
 import itertools
 import re
+import shutil
 
 import pytest
 
-from embscale.report.render import Renderer, render
+from embscale.report.render import choose, render
 from report_texts import write_report
 
 browsing = pytest.importorskip("browser.browsing", reason="playwright is not installed: pages were not opened")
@@ -81,13 +82,21 @@ On the right.
 """
 
 
+def pytest_generate_tests(metafunc):
+    """A page by each renderer, but where a finished one was named."""
+    if "small" in metafunc.fixturenames:
+        missing = pytest.mark.skipif(not shutil.which("quarto"), reason="quarto is not installed: no page of its")
+        others = [] if metafunc.config.getoption("--page") else [pytest.param("quarto", marks=missing)]
+        metafunc.parametrize("small", ["pandoc", *others], indirect=True, scope="module")
+
+
 @pytest.fixture(scope="module")
-def small(tmp_path_factory):
+def small(request, tmp_path_factory):
     """A page with everything that a report may hold."""
     folder = tmp_path_factory.mktemp("report")
     file = folder / "page.html"
     front = "subtitle: With all\nauthor: Ada Example\nabstract: Short.\nbibliography: refs.bib"
-    file.write_text(render(write_report(folder / "source", BODY, front), Renderer("pandoc")), "utf-8")
+    file.write_text(render(write_report(folder / "source", BODY, front), choose(request.param)), "utf-8")
     return file
 
 

@@ -104,3 +104,34 @@ def test_a_killed_run_is_recovered(guarded):
         assert recover(guarded).stdout == ""
         guarded.snakemake("--cores", "1", "--rerun-incomplete", "slow.txt")
     assert guarded.read("slow.txt") == "done\n"
+
+
+QUARTO = f"""
+import sys
+sys.path.insert(0, {str(LIB)!r})
+import guards
+onstart:
+    guards.stop_without_quarto(workflow.dag, config["renderer"])
+rule numbers:
+    output: "numbers.txt"
+    shell: "echo done > {{output}}"
+rule render:
+    input: "numbers.txt"
+    output: "page.html"
+    shell: "cp {{input}} {{output}}"
+"""
+
+
+def test_a_run_that_wants_quarto_and_has_none_stops_before_its_first_job(toy):
+    toy.write({"Snakefile": QUARTO, "bin/quarto": "#!/bin/sh\n"})
+    wanting = ["--config", "renderer=quarto", "--cores", "1"]
+    done = toy.snakemake(*wanting, "page.html", check=False)
+    assert done.returncode and "no quarto is on PATH; install it from quarto.org, or choose pandoc" in done.stdout
+    assert not (toy.root / "numbers.txt").exists()
+    # Other targets need none, nor does pandoc.
+    toy.snakemake(*wanting, "numbers.txt")
+    toy.snakemake("--config", "renderer=pandoc", "--cores", "1", "page.html")
+    (toy.root / "page.html").unlink()
+    (toy.root / "bin/quarto").chmod(0o755)
+    toy.environment["PATH"] += f":{toy.root / 'bin'}"
+    toy.snakemake(*wanting, "page.html")

@@ -174,7 +174,7 @@ def test_a_dirty_source_is_seen_whatever_its_time(clone):
 
 def test_with_the_tensors_a_probe_parameter_reruns_probes_figures_and_report(computed):
     set_parameter(computed, PROBES, 0.5)
-    follow = {"layer_claims", "draw", "keep", "apparatus", "numbers", "check", "explorer", "render"}
+    follow = {"layer_claims", "draw", "keep", "apparatus", "numbers", "check", "explorer", "render", "publish"}
     assert wanted(computed) == {"probe", "grid", "ablate", "transfer"} | follow
 
 

@@ -240,3 +240,18 @@ def test_a_dry_run_beside_a_run_touches_nothing(settled):
     })  # fmt: skip
     assert "found []" in settled.python("hold.py").stdout
     assert "unfinished.txt" in settled.python("ask.py").stdout
+
+
+def test_files_of_a_folder_that_is_an_output_have_its_record(toy, monkeypatch):
+    making = "mkdir -p {output}/images; touch {output}/index.html {output}/images/a.svg"
+    toy.write({"Snakefile": f'rule pages:\n    output: directory("results/desk/pages")\n    shell: "{making}"\n'})
+    toy.snakemake("--cores", "1", "--quiet", "all", "--", "pages")
+    monkeypatch.chdir(toy.root)
+    folder = Path("results/desk")
+    assert settle.settle([folder]) == []
+    # What Quarto leaves where the page is made by hand is no result; any other file is one without a record.
+    left = ("_page/index.html", ".quarto/xref/INDEX", ".gitignore")
+    toy.write({f"results/desk/report/{name}": "by hand" for name in left})
+    assert settle.settle([folder]) == []
+    toy.write({"results/desk/report/index.html": "by hand"})
+    assert settle.settle([folder]) == [folder / "report/index.html"]

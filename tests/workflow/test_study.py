@@ -98,12 +98,12 @@ def test_a_second_run_gives_the_same_bytes(checkout):
 def test_a_caption_reruns_the_report_only(checkout):
     chapter = checkout / "report/chapters/question.qmd"
     with edited(chapter, lambda text: text.replace(b"What this page shows", b"What it says")):
-        assert planned(checkout) == {"text": 1, "render": 1}
+        assert planned(checkout) == {"text": 1, "render": 1, "publish": 1}
 
 
 def test_a_figure_module_reruns_that_figure_and_the_page(checkout):
     with edited(checkout / "src/embscale/figures/random_baseline.py", lambda source: source + b"\n# a remark\n"):
-        assert planned(checkout) == {"draw": 1, "apparatus": 1, "numbers": 1, "check": 1, "render": 1}
+        assert planned(checkout) == {"draw": 1, "apparatus": 1, "numbers": 1, "check": 1, "render": 1, "publish": 1}
 
 
 def test_a_probe_parameter_reruns_probes_and_what_follows(checkout):
@@ -116,7 +116,17 @@ def test_a_probe_parameter_reruns_probes_and_what_follows(checkout):
         "probe": 2, "grid": 1, "ablate": 1, "transfer": 1,
     }  # fmt: skip
     # What follows from them, and nothing of tables, words or positions.
-    assert set(jobs) <= {"draw", "layer_claims", "keep", "apparatus", "numbers", "check", "explorer", "render"}
+    assert set(jobs) <= {
+        "draw",
+        "layer_claims",
+        "keep",
+        "apparatus",
+        "numbers",
+        "check",
+        "explorer",
+        "render",
+        "publish",
+    }
 
 
 def test_changed_back_there_is_nothing_to_do(checkout):
@@ -131,6 +141,68 @@ def test_an_edited_result_stops_the_run(checkout):
     told = "ladder-w8.safetensors: not what ladder-w8.safetensors.note.json says: changed or damaged after it was made"
     assert told in done.stdout + done.stderr
     snakemake(checkout, *TINY)
+
+
+def site(folder):
+    """What a reader finds."""
+    return {path: path.read_bytes() for path in (folder / "report/_site").rglob("*") if path.is_file()}
+
+
+def test_a_page_that_cannot_be_made_leaves_the_one_before(checkout):
+    before = site(checkout)
+    with edited(checkout / "report/chapters/question.qmd", lambda text: text + b"\nSee @fig-none.\n"):
+        done = snakemake(checkout, *TINY, check=False)
+        assert site(checkout) == before
+    assert done.returncode != 0
+    told = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("failed: ")]
+    assert len(told) == 1 and "question.qmd" in told[0] and "@fig-none: no such label" in told[0]
+    assert planned(checkout) == {"text": 1, "render": 1, "publish": 1}
+    snakemake(checkout, *TINY)
+    assert site(checkout).keys() == before.keys()
+
+
+FAILING = """#!/bin/sh
+[ "$1" = --version ] && echo 1.10.18 && exit
+printf 'ERROR: Something in\\n  this text.\\n\\nStack trace:\\n    at f (file:///q.js:1:2)\\n' >&2
+exit 1
+"""
+
+
+def test_quarto_is_asked_for_by_a_parameter(checkout, tmp_path, monkeypatch):
+    before = site(checkout)
+    others = [folder for folder in os.environ["PATH"].split(os.pathsep) if not (Path(folder) / "quarto").exists()]
+    with edited(checkout / "studies/tiny.yaml", lambda study: study + b"report:\n  renderer: quarto\n"):
+        monkeypatch.setenv("PATH", os.pathsep.join(others))
+        done = snakemake(checkout, *TINY, check=False)
+        assert done.returncode != 0 and "no quarto is on PATH; install it" in done.stdout + done.stderr
+        assert (checkout / "results/tiny/page/index.html").is_file(), "a job was started"
+        (tmp_path / "quarto").write_text(FAILING)
+        (tmp_path / "quarto").chmod(0o755)
+        monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path), *others]))
+        done = snakemake(checkout, *TINY, check=False)
+        told = "index.qmd: Quarto failed: ERROR: Something in this text. (exit status 1)"
+        assert done.returncode != 0 and f"failed: embscale render: results/tiny/report/{told} (log: " in (
+            done.stdout + done.stderr
+        )
+        assert site(checkout) == before
+    snakemake(checkout, *TINY)
+
+
+def test_a_folder_is_ready_for_quarto_by_hand(checkout):
+    folder = checkout / "results/tiny/report"
+    settings = yaml.safe_load((folder / "_metadata.yml").read_text())
+    page = folder / "_page/index.html"  # where Quarto puts it
+    addresses = [*(link["url"] for link in settings["links"]), f"{settings['data']}/scaling.csv.gz"]
+    assert len(addresses) == 3 and settings["commit"] and settings["machine"]
+    for address in addresses:
+        place = Path(os.path.normpath(page.parent / address))
+        assert place.is_file() and place.is_relative_to(checkout / "report/_site/studies/tiny")
+    # What Quarto leaves there is no result, so that nothing is stale or unknown.
+    for name in ("_page/index.html", "_page/figures/scaling.svg", ".quarto/xref/x", ".gitignore"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("by hand")
+    done = snakemake(checkout, "-n", *TINY)
+    assert "Nothing to be done" in done.stdout and "no record" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,20 @@ def _is_installed(distribution: str) -> bool:
     return True
 
 
+def stop_without_quarto(dag: Any, renderer: str) -> None:  # noqa: ANN401 (Snakemake's graph of jobs)
+    """Stop Snakemake with one line if the page is to be made with Quarto and there is none; for ``onstart:``.
+
+    The page is the last thing that a run makes: hours later would be late to learn it.
+    """
+    from snakemake.exceptions import WorkflowError
+
+    rendering = any(job.rule.name == "render" for job in dag.needrun_jobs())
+    if rendering and renderer == "quarto" and shutil.which("quarto") is None:
+        raise WorkflowError(
+            "report.renderer is quarto, and no quarto is on PATH; install it from quarto.org, or choose pandoc"
+        )
+
+
 def failures(snakemake_logs: list[str]) -> list[str]:
     """What a failed run shall end with: for each failed job the last line of its log, and where the log is."""
     text = "".join(Path(log).read_text("utf-8") for log in snakemake_logs)

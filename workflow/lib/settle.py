@@ -26,6 +26,7 @@ from guards import RunLock
 WRITTEN = (Path("results"), Path("report/_site"))
 LOCK = Path("requirements.lock")
 KNOWN_DIGESTS = Path(".snakemake/embscale.digests.json")
+NOT_RESULTS = ("benchmarks", "_page", ".gitignore")  # among the results, made by no rule: Quarto leaves the latter two
 OLDEST = 1.0  # s since 1970: older than any input, but not 0, which Snakemake takes for no time at all
 
 
@@ -63,13 +64,13 @@ class Digests:
 
 
 def results(roots: Iterable[Path]) -> Iterator[Path]:
-    """Every file that a rule has made, in order: no measurements of jobs, nothing hidden or unfinished."""
+    """Every file that a rule has made, in order: no measurements, no page made by hand, no hidden folder."""
     for root in roots:
         if root.is_file():
             yield root
         for folder, folders, files in os.walk(root):
-            folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "benchmarks")
-            yield from (Path(folder, name) for name in sorted(files))
+            folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in NOT_RESULTS)
+            yield from (Path(folder, name) for name in sorted(files) if name not in NOT_RESULTS)
 
 
 def damaged(roots: Iterable[Path], digest: Digests) -> list[tuple[Path, Path]]:
@@ -121,12 +122,12 @@ def settle(roots: Iterable[Path]) -> list[Path]:
     for path in found:
         if path.name.endswith(NOTE_SUFFIX):
             note = _read_note(path)
-            if not _agree(note, read_record(path) or {}) or other_libraries(note, versions):
+            if not _agree(note, _record(path) or {}) or other_libraries(note, versions):
                 for name in (path, *_outputs(path, note)):
                     record_path(name).unlink(missing_ok=True)
     forgotten, changed = [], set()
     for path in found:
-        record = read_record(path)
+        record = _record(path)
         if record is None:
             forgotten.append(path)
             continue
@@ -139,6 +140,11 @@ def settle(roots: Iterable[Path]) -> list[Path]:
         os.utime(path)
     digest.save()
     return forgotten
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    """Snakemake's record of a file; that of its folder where the whole folder is an output."""
+    return next(filter(None, map(read_record, (path, *path.parents))), None)
 
 
 def locked_versions(lock: Path = LOCK) -> dict[str, str]:

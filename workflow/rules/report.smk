@@ -360,9 +360,16 @@ rule explorer:
 
 
 rule render:
-    """Render the text with its figures and numbers to one page, and to pages by chapter."""
+    """Render the text with its figures and numbers to one page, and to pages by chapter.
+
+    They lie apart from those that are read until all are made: Snakemake removes a job's outputs before it starts.
+    """
     input:
-        code=[*command_sources("render"), *command_sources("chapters")],
+        code=[
+            path
+            for command in ("project", "render", "chapters")
+            for path in command_sources(command)
+        ],
         check="<results>/check.json",
         source="<results>/report/index.qmd",
         text=[f"<results>/report/{text}" for text in TEXTS if text != "index.qmd"],
@@ -382,9 +389,14 @@ rule render:
         figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
         partials=expand(rules.draw.output.partial, figure=FIGURE_ROWS),
     output:
-        page="<site>/index.html",
-        note="<site>/index.html.note.json",
-        chapters=directory("<site>/chapters"),
+        page="<results>/page/index.html",
+        note="<results>/page/index.html.note.json",
+        chapters=directory("<results>/page/chapters"),
+        project=[
+            "<results>/report/_metadata.yml",
+            "<results>/report/_metadata.yml.note.json",
+            directory("<results>/report/design"),
+        ],
     log:
         "<logs>/render.log",
     benchmark:
@@ -392,6 +404,9 @@ rule render:
     conda:
         "../envs/embscale.yaml"
     params:
+        renderer=config["report"]["renderer"],
+        # A page made by hand lies in the folder _page of the text; its links lead from there.
+        site=os.path.relpath(SITE, STUDY / "report/_page"),
         inputs=lambda wildcards, input: flags(
             "--input",
             [
@@ -406,8 +421,15 @@ rule render:
         commit="\"$(git describe --always --dirty 2> /dev/null || echo 'not known')\"",
     shell:
         "exec 2> {log:q};"
-        " python src/embscale render {input.source:q} {params.inputs}"
+        " python src/embscale project {input.source:q}"
         " --commit {params.commit}"
+        " --data {params.site}/data"
+        " --link Explorer={params.site}/explorer.html"
+        " --link 'Chapter by chapter={params.site}/chapters/index.html';"
+        " python src/embscale render {input.source:q} {params.inputs}"
+        " --renderer {params.renderer}"
+        " --commit {params.commit}"
+        " --data data"
         " --link Explorer=explorer.html"
         " --link 'Chapter by chapter=chapters/index.html'"
         " --output {output.page:q};"
@@ -417,6 +439,30 @@ rule render:
         " --link Explorer=../explorer.html"
         " --link 'All on one page=../index.html'"
         " --output {output.chapters:q}"
+
+
+rule publish:
+    """Put a finished page and its chapters in the place of those that are read."""
+    input:
+        page=rules.render.output.page,
+        note=rules.render.output.note,
+        chapters=rules.render.output.chapters,
+    output:
+        page="<site>/index.html",
+        note="<site>/index.html.note.json",
+        chapters=directory("<site>/chapters"),
+    log:
+        "<logs>/publish.log",
+    benchmark:
+        "<benchmarks>/publish.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    shell:
+        "exec 2> {log:q};"
+        " cp {input.page:q} {output.page:q};"
+        " cp {input.note:q} {output.note:q};"
+        " mkdir -p {output.chapters:q};"
+        " cp -R {input.chapters:q}/. {output.chapters:q}"
 
 
 rule docs:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from embscale.artifacts import file_sha256, recorded
-from embscale.cli.render import add_page, page_metadata
+from embscale.cli.render import add_inputs, add_page, page_metadata
 from embscale.report.pandoc import DESIGN
 from embscale.report.render import render_chapters
 
@@ -14,6 +14,7 @@ from embscale.report.render import render_chapters
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_page(parser)
+    add_inputs(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="gets index.html and more")
 
 

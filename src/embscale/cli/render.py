@@ -1,4 +1,4 @@
-"""Render a report, SOURCE.qmd, to one self-contained HTML page, with Quarto or with pandoc."""
+"""Render a report, SOURCE.qmd, to one self-contained HTML page, with pandoc or with Quarto."""
 
 from __future__ import annotations
 
@@ -16,20 +16,13 @@ from embscale.report.render import CHOICES, choose, render
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_page(parser)
+    add_inputs(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html", help="the page")
-    parser.add_argument(
-        "--renderer",
-        choices=CHOICES,
-        default="auto",
-        help="auto takes Quarto where it is installed (default: %(default)s)",
-    )
+    parser.add_argument("--renderer", choices=CHOICES, required=True, help="what makes the page")
 
 
-def add_page(parser: argparse.ArgumentParser) -> None:
-    """Declare what a page is made from."""
-    parser.add_argument(
-        "source", type=Path, metavar="SOURCE.qmd", help="main document; all paths in it start at its folder"
-    )
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Declare what a note names beside the main document."""
     parser.add_argument(
         "--input",
         type=Path,
@@ -37,6 +30,13 @@ def add_page(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE",
         help="another file that the page is made from, for its note; can be given again",
+    )
+
+
+def add_page(parser: argparse.ArgumentParser) -> None:
+    """Declare a page's main document, and what it cannot say itself."""
+    parser.add_argument(
+        "source", type=Path, metavar="SOURCE.qmd", help="main document; all paths in it start at its folder"
     )
     parser.add_argument(
         "--commit", default="not known", help="state of the repository, told on the page (default: %(default)s)"

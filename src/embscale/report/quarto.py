@@ -1,17 +1,47 @@
-"""Turn a document into one HTML page with Quarto, and read in its log what its exit status keeps silent about."""
+"""Turn a document into one HTML page with Quarto, and read in its log what its exit status keeps silent about.
+
+Quarto numbers, cites and refers; the template, the style and the elements of the page are those of the way through
+pandoc.  They lie beside the text (`project`), so that ``quarto render`` gives the same page by hand.
+"""
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from embscale.errors import EmbscaleError
+from embscale.report import pandoc
 
 PAGE = "embscale-page.html"
+METADATA = "_metadata.yml"  # Quarto reads it beside every document of its folder
+BY_HAND = "_page"  # output-dir of the project
+FILTER = pandoc.HERE / "quarto_page.lua"
+DESIGN = [pandoc.TEMPLATE, *pandoc.PARTIALS, pandoc.STYLE, FILTER, pandoc.ELEMENTS]
+FOLDER = "design"
+SETTINGS = {
+    "date-format": "long",
+    "filters": [{"at": "pre-render", "path": f"{FOLDER}/{FILTER.name}"}],
+    "format": {
+        "html": {
+            # Without Bootstrap, whose styles and scripts the template does without.
+            "theme": "none",
+            "minimal": True,
+            "template": f"{FOLDER}/{pandoc.TEMPLATE.name}",
+            "template-partials": [f"{FOLDER}/{file.name}" for file in [*pandoc.PARTIALS, pandoc.STYLE]],
+        }
+    },
+    "language": {"toc-title-document": "Contents"},
+    "link-citations": True,
+}
+
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # Quarto exits 0 on broken references, citations, blocks and labels.  Its own warnings begin with
 # WARN: or (W), those of its filters with WARNING (file), those of its pandoc with [WARNING].
@@ -21,6 +51,8 @@ COMPLAINT = re.compile(
     r"|unclosed at line|Duplicate identifier|string was found in the document: :::",
     re.MULTILINE,
 )
+# Where Quarto's words end and the trace of its calls begins.
+TRACE = re.compile(r"Stack trace|at .+:\d+:\d+\)?$")
 
 
 def executable() -> str | None:
@@ -33,10 +65,21 @@ def version(quarto: str) -> str:
     return _run([quarto, "--version"], Path.cwd()).strip()
 
 
-def to_html(quarto: str, source: Path, metadata: Mapping[str, str]) -> str:
+def project(metadata: Mapping[str, Any]) -> dict[str, bytes]:
+    """What Quarto needs beside a report's text: what each file holds, by its path from there, the metadata first.
+
+    Args:
+        metadata: what the document cannot set itself.  In a file, since Quarto puts a newline behind each value from
+            the command line, which takes no lists either.
+    """
+    settings = yaml.safe_dump({**SETTINGS, **metadata}, allow_unicode=True)
+    return {METADATA: settings.encode("utf-8")} | {f"{FOLDER}/{file.name}": file.read_bytes() for file in DESIGN}
+
+
+def to_html(quarto: str, source: Path, metadata: Mapping[str, Any]) -> str:
     """The page as one HTML text.
 
-    Quarto writes into the folder of its sources (.quarto, .gitignore), so it works on a copy.
+    Quarto writes into the folder of its sources (.quarto, its pages), so it works on a copy.
 
     Args:
         quarto: the executable.
@@ -47,8 +90,17 @@ def to_html(quarto: str, source: Path, metadata: Mapping[str, str]) -> str:
         EmbscaleError: Quarto fails, warns, or makes no page.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        folder = shutil.copytree(source.parent, Path(scratch, "report"), ignore=shutil.ignore_patterns(".*", "_site"))
-        log = _run(command(quarto, source.name, metadata), folder)
+        ignored = shutil.ignore_patterns(".*", BY_HAND)
+        folder = shutil.copytree(source.parent, Path(scratch, "report").resolve(), ignore=ignored)
+        for name, content in project(metadata).items():
+            file = folder / name
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(content)
+        try:
+            log = _run(command(quarto, source.name), folder)
+        except QuartoError as error:
+            told = str(error).replace(str(folder), str(source.parent))
+            raise EmbscaleError(f"{source}: Quarto failed: {told}") from None
         if complaints := [line.strip() for line in log.splitlines() if COMPLAINT.search(line)]:
             raise EmbscaleError(f"{source}: Quarto warns: {'; '.join(complaints)}; mend it, or use --renderer pandoc")
         # Where the page lies depends on the project's output-dir.
@@ -58,10 +110,13 @@ def to_html(quarto: str, source: Path, metadata: Mapping[str, str]) -> str:
         return pages[0].read_text("utf-8")
 
 
-def command(quarto: str, name: str, metadata: Mapping[str, str]) -> list[str]:
+def command(quarto: str, name: str) -> list[str]:
     """Quarto's command line for a document in the current folder."""
-    told = [part for key, value in metadata.items() for part in ("--metadata", f"{key}:{value}")]
-    return [quarto, "render", name, "--to", "html", "--output", PAGE, *told]
+    return [quarto, "render", name, "--to", "html", "--output", PAGE]
+
+
+class QuartoError(EmbscaleError):
+    """Quarto ended with an error; the message is its own."""
 
 
 def _run(arguments: list[str], folder: Path) -> str:
@@ -70,5 +125,13 @@ def _run(arguments: list[str], folder: Path) -> str:
     )
     log = COLOUR.sub("", done.stdout)
     if done.returncode:
-        raise EmbscaleError(f"{' '.join(arguments[:3])}: exit status {done.returncode}: {log.strip()}")
+        raise QuartoError(f"{failure(log)} (exit status {done.returncode})")
     return log
+
+
+def failure(log: str) -> str:
+    """Quarto's own words on why it failed, as one line, without the trace of its calls."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    first = next((place for place, line in enumerate(lines) if line.startswith("ERROR")), len(lines))
+    words = list(itertools.takewhile(lambda line: not TRACE.match(line), lines[first:]))
+    return " ".join(words or [line for line in lines if not TRACE.match(line)][-1:] or ["it said nothing"])

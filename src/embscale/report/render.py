@@ -9,7 +9,7 @@ from typing import Any
 from embscale.errors import EmbscaleError
 from embscale.report import offline, pandoc, qmd, quarto
 
-CHOICES = ("auto", "quarto", "pandoc")
+CHOICES = ("pandoc", "quarto")
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,16 @@ class Renderer:
 
 
 def choose(choice: str) -> Renderer:
-    """The renderer for ``auto``, ``quarto`` or ``pandoc``.
+    """The renderer for ``pandoc`` or ``quarto``.
 
     Raises:
         EmbscaleError: Quarto is asked for and is not installed.
     """
-    found = None if choice == "pandoc" else quarto.executable()
-    if found:
+    if choice == "pandoc":
+        return Renderer(f"pandoc {pandoc.version()}")
+    if found := quarto.executable():
         return Renderer(f"Quarto {quarto.version(found)}", found)
-    if choice == "quarto":
-        raise EmbscaleError("quarto: not on PATH; install it from quarto.org, or use --renderer pandoc")
-    return Renderer(f"pandoc {pandoc.version()}" + (" (no Quarto on this machine)" if choice == "auto" else ""))
+    raise EmbscaleError("quarto: not on PATH; install it from quarto.org, or choose the renderer pandoc")
 
 
 def render(source: Path, renderer: Renderer, **extra: Any) -> str:  # noqa: ANN401 (metadata)
@@ -49,8 +48,7 @@ def render(source: Path, renderer: Renderer, **extra: Any) -> str:  # noqa: ANN4
     # Also before Quarto: it does not stop at a missing image, an image without words, or a dead link.
     page = pandoc.to_html(document)
     if renderer.quarto:
-        words = {key: value for key, value in extra.items() if isinstance(value, str)}
-        page = quarto.to_html(renderer.quarto, source, {"renderer": renderer.label, **words})
+        page = quarto.to_html(renderer.quarto, source, {"renderer": renderer.label, **extra})
     if loaded := offline.loads(page):
         raise EmbscaleError(f"{source}: the page would load {', '.join(loaded)}; embed it (embed-resources: true)")
     return page
