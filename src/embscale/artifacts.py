@@ -143,12 +143,21 @@ def _check_outputs(command: str, inputs: Sequence[Path], outputs: Sequence[Path]
         written[place] = path
         if path.exists() and not path.is_file():
             raise EmbscaleError(f"{path}: a folder or a device; expected the name of a file to write")
+    own = _named_by(note_path(outputs[0]))
     for path in outputs:
-        if path.is_file() and command not in _makers(path):
+        if path.is_file() and own.get(path.resolve()) != command and command not in _makers(path):
             raise EmbscaleError(
                 f"{path}: exists, and no note beside it says that embscale {command} made it; name another output, or "
                 "remove it first"
             )
+
+
+def _named_by(note: Path) -> dict[Path, str]:
+    """The outputs that a note names, wherever they lie, each with the command; none without a note."""
+    if not note.is_file():
+        return {}
+    command, digests = _told(note, note.stat().st_mtime_ns)
+    return dict.fromkeys(digests, command)
 
 
 def _makers(path: Path) -> set[str]:

@@ -52,8 +52,9 @@ class _Finder:
 def watch() -> None:
     """Remember every module of this package that is loaded from now on; called once, by the package itself."""
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == PACKAGE.name and module.__file__:
-            _digests[Path(module.__file__)] = hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
+        file = getattr(module, "__file__", None)
+        if file and name.partition(".")[0] == PACKAGE.name:
+            _digests[Path(file)] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
     sys.meta_path.insert(0, _Finder)
 
 

@@ -66,7 +66,8 @@ def test_the_workflow_s_own_text_has_the_sections():
 
 def test_the_command_writes_all_three(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("made.csv.note.json").write_text(json.dumps({"command": "probe", "params": {}, "outputs": {}}), "utf-8")
+    made = {"command": "probe", "params": {}, "outputs": {"made.csv": "0" * 64}}
+    Path("made.csv.note.json").write_text(json.dumps(made), "utf-8")
     INVENTORY.to_csv("inventory.csv")
     CLAIMS.to_csv("claims.csv")
     columns = "\n\n## Columns of `probes/MODEL.csv`\n\n| column | means |\n|---|---|\n| `p` | x |\n"

@@ -157,7 +157,7 @@ def test_of_two_notes_that_name_a_file_the_newer_holds(artifacts):
     """As after an update that names a job's note otherwise, when the note of before still lies there."""
     note = note_path(artifacts / "a")
     before = json.loads(note.read_text())
-    before["outputs"] = dict.fromkeys(before["outputs"], "0" * 64)
+    before["outputs"] = dict.fromkeys([*before["outputs"], "results/z"], "0" * 64)
     before["sources"] = dict.fromkeys(before["sources"], "0" * 64)
     older = artifacts / "z.note.json"
     older.write_text(json.dumps(before))

@@ -22,6 +22,7 @@ TABLE = np.random.default_rng(0).normal(size=(14, 8)).astype(np.float32)
 def study(tmp_path):
     """A corpus that is a retrieval task as well, and a table."""
     save_corpus(tmp_path)
+    (tmp_path / "tokens.safetensors").unlink()  # of the documents alone
     (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "word1"}\n{"_id": "q2", "text": "word2"}\n', "utf-8")
     (tmp_path / "qrels").mkdir()
     (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\t1\t1\nq2\t2\t1\n", "utf-8")
