@@ -13,7 +13,8 @@ import importlib.metadata
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +69,51 @@ def library_versions() -> dict[str, str]:
     }
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """Files as they were before a job read them.
+
+    Attributes:
+        digests: SHA-256 of each.
+        signatures: `signature` of each, taken before its digest.
+    """
+
+    digests: dict[Path, str]
+    signatures: dict[Path, tuple[int, ...]]
+
+    def files(self) -> list[Path]:
+        """The files themselves."""
+        return list(self.digests)
+
+    def check_unchanged(self) -> None:
+        """Stop if a file holds something else by now; one that was only touched, or copied over itself, does not.
+
+        Raises:
+            EmbscaleError: a file changed or is gone.
+        """
+        for path, digest in self.digests.items():
+            if not path.is_file() or (signature(path) != self.signatures[path] and file_sha256(path) != digest):
+                raise EmbscaleError(f"{path}: changed while the command ran, so nothing was written; run it again")
+
+
+def read_inputs(paths: Iterable[Path]) -> Inputs:
+    """Take the digests of a job's inputs, to be called before anything is read of them.
+
+    Raises:
+        EmbscaleError: a file is missing, or is not what the job that made it has noted.
+    """
+    files = list(paths)
+    signatures = {path: signature(path) for path in files if path.is_file()}
+    return Inputs({path: _checked_sha256(path) for path in files}, signatures)
+
+
 @contextlib.contextmanager
 def recorded(
     *,
     command: str,
     params: Mapping[str, Any],
-    inputs: list[Path],
-    outputs: list[Path],
+    inputs: Sequence[Path] | Inputs,
+    outputs: Sequence[Path],
     facts: Mapping[str, Any] | None = None,
 ) -> Iterator[list[Path]]:
     """Hand out temporary paths for `outputs`; on success rename them and write the job's note.
@@ -82,7 +121,7 @@ def recorded(
     Args:
         command: the embscale command that runs.
         params: every value, paths aside, that the result depends on.
-        inputs: files read; their digests go into the note.
+        inputs: files read; their digests go into the note.  What is read before this begins: from `read_inputs`.
         outputs: files made, the main one first; its name plus ``.note.json`` is the note.
         facts: what the job learns on the way and its note shall tell; filled until the job ends.
 
@@ -93,9 +132,8 @@ def recorded(
         EmbscaleError: an input is missing, the outputs cannot be written or would replace what this command did not
             make, or an input or a source file changed while the job ran.
     """
-    _check_outputs(command, inputs, outputs)
-    before = {path: signature(path) for path in inputs if path.is_file()}
-    digests = {_noted(path): _checked_sha256(path) for path in inputs}
+    _check_outputs(command, inputs.files() if isinstance(inputs, Inputs) else inputs, outputs)
+    read = inputs if isinstance(inputs, Inputs) else read_inputs(inputs)
     with _scratch_folder(outputs[0].parent) as scratch:
         temporary = [scratch / f"{i}-{path.name}" for i, path in enumerate(outputs)]
         try:
@@ -106,14 +144,11 @@ def recorded(
         for made, path in zip(temporary, outputs, strict=True):
             if not made.is_file():
                 raise EmbscaleError(f"{path}: the job ended without writing it")
-        for path in inputs:
-            # A file that was only touched, or copied over itself, holds what was read.
-            if not path.is_file() or (signature(path) != before[path] and file_sha256(path) != digests[_noted(path)]):
-                raise EmbscaleError(f"{path}: changed while the command ran, so nothing was written; run it again")
+        read.check_unchanged()
         note = {
             "command": command,
             "params": dict(params) | ({"threads": limit()} if limit() else {}),
-            "inputs": digests,
+            "inputs": {_noted(path): digest for path, digest in read.digests.items()},
             "outputs": {p.as_posix(): file_sha256(t) for t, p in zip(temporary, outputs, strict=True)},
             "facts": dict(facts or {}),
             "embscale": embscale.__version__,

@@ -8,6 +8,7 @@ import pytest
 
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
+from embscale.report.pandoc import DESIGN
 from embscale.report.render import Renderer, render, render_chapters
 from report_texts import write_report
 
@@ -142,7 +143,9 @@ def test_command_writes_pages_and_one_note(source, tmp_path, monkeypatch):
     assert execute("chapters", [str(source), *flags, "-o", "site"]) == 0
     note = json.loads((tmp_path / "site/index.html.note.json").read_text("utf-8"))
     made = {path.relative_to(tmp_path).as_posix() for path in (tmp_path / "site").rglob("*") if path.is_file()}
-    assert set(note["outputs"]) == made - {"site/index.html.note.json"} and len(note["inputs"]) == 2
+    assert set(note["outputs"]) == made - {"site/index.html.note.json"}
+    inputs = {name.rpartition("/")[2] for name in note["inputs"]}
+    assert {"index.qmd", "style.css", "chapter.html"} <= inputs and len(inputs - {file.name for file in DESIGN}) == 2
     assert note["params"]["commit"] == "abc1234"
 
 

@@ -1,4 +1,4 @@
-"""What the Snakefile asks before it runs: what do jobs run in, and is no other run at work in this folder?"""
+"""What the Snakefile asks before it runs: what do jobs run in, and is another run alive in this folder?"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.artifacts import file_sha256, recorded
+from embscale.artifacts import read_inputs, recorded
 from embscale.cli.render import add_inputs, add_page, page_metadata
 from embscale.report.pandoc import DESIGN
 from embscale.report.render import render_chapters
@@ -20,12 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Make the pages and their note."""
-    extra = page_metadata(args)
-    params = extra | {"design": {file.name: file_sha256(file) for file in DESIGN}}
+    params = page_metadata(args)
+    inputs = read_inputs([args.source, *args.input, *DESIGN])
     # Which pages there are is known only when they are made.
-    pages = render_chapters(args.source, **extra)
+    pages = render_chapters(args.source, **params)
     outputs = [args.output / name for name in sorted(pages, key=lambda name: (name != "index.html", name))]
-    inputs = [args.source, *args.input]
     with recorded(command="chapters", params=params, inputs=inputs, outputs=outputs) as temporary:
         for path, output in zip(temporary, outputs, strict=True):
             path.write_bytes(pages[output.relative_to(args.output).as_posix()])

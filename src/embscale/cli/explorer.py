@@ -44,10 +44,9 @@ def run(args: argparse.Namespace) -> None:
 
     folders = dict(_pair(text) for text in args.tokenizer)
     tables = [*args.scores, *args.facts, *args.points, *args.confusion, *args.layers]
-    inputs = [*tables, *(tokens.tokenizer_file(folder) for folder in folders.values())]
-    # The note's source digests cover only Python; the page also follows from these.
-    design = {file.name: file_sha256(file) for file in page.DESIGN} | {"plotly.js": page.library_version()}
-    params = {"title": args.title, "where": args.where, "metric": args.metric, "design": design}
+    # The note's source digests cover only Python; the page also follows from the files of its design.
+    inputs = [*tables, *(tokens.tokenizer_file(folder) for folder in folders.values()), *page.DESIGN]
+    params = {"title": args.title, "where": args.where, "metric": args.metric, "plotly.js": page.library_version()}
     with recorded(command="explorer", params=params, inputs=inputs, outputs=[args.output]) as [output]:
         spellers = {suite: _speller(folder) for suite, folder in folders.items()}
         points = _rows(args.points, payload.POINT_COLUMNS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from embscale.artifacts import file_sha256, recorded
+from embscale.artifacts import recorded
 from embscale.cli.render import add_page, page_metadata
 from embscale.report import quarto
 
@@ -17,9 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Write Quarto's metadata and the page's design beside the text, and their note."""
     extra = page_metadata(args) | {"renderer": "Quarto"}
-    params = extra | {"design": {file.name: file_sha256(file) for file in quarto.DESIGN}}
-    files = quarto.project(extra)
-    outputs = [args.source.parent / name for name in files]
-    with recorded(command="project", params=params, inputs=[], outputs=outputs) as temporary:
-        for path, content in zip(temporary, files.values(), strict=True):
-            path.write_bytes(content)
+    outputs = [args.source.parent / name for name in quarto.PROJECT]
+    with recorded(command="project", params=extra, inputs=quarto.DESIGN, outputs=outputs) as temporary:
+        files = quarto.project(extra)
+        for path, name in zip(temporary, quarto.PROJECT, strict=True):
+            path.write_bytes(files[name])

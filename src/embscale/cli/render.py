@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from embscale.artifacts import file_sha256, recorded
+from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
 from embscale.report.machine import machine
 from embscale.report.pandoc import DESIGN
@@ -73,8 +73,8 @@ def page_metadata(args: argparse.Namespace) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> None:
     """Make the page and its note."""
     renderer, extra = choose(args.renderer), page_metadata(args)
-    # The note's source digests cover only Python; the page also follows from these files.
-    params = extra | {"renderer": renderer.label, "design": {file.name: file_sha256(file) for file in DESIGN}}
-    inputs = [args.source, *args.input]
+    params = extra | {"renderer": renderer.label}
+    # The note's source digests cover only Python; the page also follows from the files of its design.
+    inputs = [args.source, *args.input, *DESIGN]
     with recorded(command="render", params=params, inputs=inputs, outputs=[args.output]) as [page]:
         page.write_bytes(render(args.source, renderer, **extra).encode("utf-8"))

@@ -26,6 +26,7 @@ BY_HAND = "_page"  # output-dir of the project
 FILTER = pandoc.HERE / "quarto_page.lua"
 DESIGN = [pandoc.TEMPLATE, *pandoc.PARTIALS, pandoc.STYLE, FILTER, pandoc.ELEMENTS]
 FOLDER = "design"
+PROJECT = [METADATA, *(f"{FOLDER}/{file.name}" for file in DESIGN)]  # what `project` makes
 SETTINGS = {
     "date-format": "long",
     "filters": [{"at": "pre-render", "path": f"{FOLDER}/{FILTER.name}"}],
@@ -73,7 +74,7 @@ def project(metadata: Mapping[str, Any]) -> dict[str, bytes]:
             the command line, which takes no lists either.
     """
     settings = yaml.safe_dump({**SETTINGS, **metadata}, allow_unicode=True)
-    return {METADATA: settings.encode("utf-8")} | {f"{FOLDER}/{file.name}": file.read_bytes() for file in DESIGN}
+    return dict(zip(PROJECT, [settings.encode("utf-8"), *(file.read_bytes() for file in DESIGN)], strict=True))
 
 
 def to_html(quarto: str, source: Path, metadata: Mapping[str, Any]) -> str:
