@@ -95,6 +95,14 @@ def test_what_the_rules_of_a_stage_read_are_its_dependencies(stages):
                     assert within(needed, stage["deps"]), f"{name}: the rule {rule} reads {needed} for {path}"
 
 
+def test_no_rule_reads_a_folder_that_another_makes(stages):
+    """Of a folder Snakemake compares the time alone, so that after a fetch its readers would run again."""
+    needed = {path: row for stage in stages.values() for path, row in stage["needed"].items()}
+    for path, (rule, inputs) in needed.items():
+        for one in inputs:
+            assert one not in needed or Path(one).suffix, f"the rule {rule} reads the folder {one} for {path}"
+
+
 def test_dependencies_are_outputs_of_earlier_stages_or_files_in_git(stages):
     earlier = set()
     for name, stage in stages.items():
