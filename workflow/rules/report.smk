@@ -461,7 +461,9 @@ rule publish:
     conda:
         "../envs/embscale.yaml"
     params:
-        chapters=rules.render.output.chapters,
+        chapters=lambda wildcards, input: str(
+            Path(input.chapters_note).with_suffix("")
+        ),
     shell:
         "exec 2> {log:q};"
         " cp {input.page:q} {output.page:q};"
