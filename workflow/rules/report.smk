@@ -461,9 +461,7 @@ rule publish:
     conda:
         "../envs/embscale.yaml"
     params:
-        chapters=lambda wildcards, input: str(
-            Path(input.chapters_note).with_suffix("")
-        ),
+        chapters=lambda wildcards, input: str(Path(input.chapters_note).with_suffix("")),
     shell:
         "exec 2> {log:q};"
         " cp {input.page:q} {output.page:q};"
