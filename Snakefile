@@ -19,9 +19,9 @@ try:
     import yaml
     from console import show_progress
     from embscale.errors import EmbscaleError
-    from embscale.families import ENCODERS
+    from embscale.checkpoints.families import ENCODERS
     from embscale.parameters import ParameterError, check
-    from embscale.suites import check_pinned, has_token, plan_study
+    from embscale.checkpoints.suites import check_pinned, has_token, plan_study
     from guards import (
         RunLock,
         drop_conda_if_missing,

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from embscale import ablations, hidden_states, layer_classifiers, layer_designs, layer_examples, probes
-from embscale.hidden_states import HiddenStates
-from embscale.layer_classifiers import CLASSIFIERS, Settings
+from embscale.layers import ablations, classifiers, designs, examples, hidden_states, probes
+from embscale.layers.classifiers import CLASSIFIERS, Settings
+from embscale.layers.hidden_states import HiddenStates
 
 SEEDS = (1, 2, 3, 4, 5)
 RESAMPLES, BOOTSTRAP_SEED = 2000, 1
@@ -62,16 +62,14 @@ class Timed:
 
 
 def used_in(path):
-    states = layer_examples.held(hidden_states.load(path), memory_gb=SETTINGS.memory_gb)
-    return states, layer_examples.used_vectors(states, first_position=FIRST_POSITION)
+    states = examples.held(hidden_states.load(path), memory_gb=SETTINGS.memory_gb)
+    return states, examples.used_vectors(states, first_position=FIRST_POSITION)
 
 
 def all_classifiers(path, timed):
     states, used = used_in(path)
     bootstrap = {"resamples": RESAMPLES, "seed": BOOTSTRAP_SEED}
-    for condition in probes.conditions(
-        CLASSIFIERS, layer_examples.SPLITS, layer_examples.INPUTS, tuple(layer_examples.EXPECTED)
-    ):
+    for condition in probes.conditions(CLASSIFIERS, examples.SPLITS, examples.INPUTS, tuple(examples.EXPECTED)):
         name = f"{path.stem}: {condition.classifier}"
         fits = timed(
             name,
@@ -85,7 +83,7 @@ def grid_and_ablations(path, timed):
 
     def grid():
         return list(
-            layer_designs.grid(
+            designs.grid(
                 states, used, SETTINGS, classifier="logistic_regression", split="text", windows=WINDOWS, counts=COUNTS,
                 seeds=SEEDS, name=path.stem,
             )
@@ -107,18 +105,18 @@ def peak_of_one_fit(vectors):
 
     def rows(layer):
         def block(i):
-            shape = (layer_examples.DRAWN_ROWS, MEMORY_WIDTH)
+            shape = (examples.DRAWN_ROWS, MEMORY_WIDTH)
             return np.random.default_rng([layer, i]).standard_normal(shape, np.float32) + 0.1 * layer
 
-        return layer_examples.Drawn((vectors, MEMORY_WIDTH), block)
+        return examples.Drawn((vectors, MEMORY_WIDTH), block)
 
     names = ("embedding", *(f"block {i}" for i in range(1, MEMORY_LAYERS)))
     described = {name: np.arange(vectors) for name in ("text", "position", "token")}
     states = HiddenStates(arrays={name: rows(i) for i, name in enumerate(names)}, **described)
     part = np.ones((MEMORY_LAYERS, vectors), dtype=bool)
-    layer_classifiers.ITERATIONS = MEMORY_ITERATIONS
+    classifiers.ITERATIONS = MEMORY_ITERATIONS
     settings = Settings(0.25, 1.0, 1, 1, "cpu", 0.0, MEMORY_CHUNK)
-    layer_classifiers.logistic_regression(layer_examples.Examples(states, part, MEMORY_CHUNK), settings)
+    classifiers.logistic_regression(examples.Examples(states, part, MEMORY_CHUNK), settings)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -64,7 +64,7 @@ def vocabulary(tables):
 
 
 def write_corpus(folder, fraction):
-    from embscale import beir
+    from embscale.texts import beir
 
     generator = np.random.default_rng(0)
     chances = 1 / np.arange(1, WORDS + 1)
@@ -103,7 +103,7 @@ def write_tokenizer(folder, rows):
 
 def write_table(path, rows, dims, dtype, seed):
     """Each row is a run of the same normal values, from another place on: fast to make, and no two are equal."""
-    from embscale import tables
+    from embscale.tables import table_files as tables
 
     generator = np.random.default_rng(seed)
     values = generator.standard_normal(2**24 + COLUMNS, dtype=np.float32) * np.float32(0.02)
@@ -147,9 +147,11 @@ class Clock:
 
 def score(argv):
     """Run embscale score, and print where its time went."""
-    from embscale import artifacts, beir, retrieval, scores, tokens
     from embscale.cli import execute
     from embscale.cli import score as command
+    from embscale.provenance import artifacts
+    from embscale.scoring import retrieval, scores
+    from embscale.texts import beir, tokens
 
     clock = Clock()
     for owner, name, stage in (
@@ -184,7 +186,7 @@ def study(sample):
     from sentence_transformers import SentenceTransformer
     from transformers import AutoTokenizer
 
-    from embscale import beir
+    from embscale.texts import beir
 
     data = beir.load(Path(sample["beir"]))
     tokenizer = AutoTokenizer.from_pretrained(sample["tokenizer"])

@@ -26,8 +26,9 @@ THREADS = 2
 
 def scored(task):
     """Score a table, or a variant of one, and print seconds and memory before and at its peak."""
-    from embscale import tables, tokens
-    from embscale.retrieval import Scorer, StoredTable
+    from embscale.scoring.retrieval import Scorer, StoredTable
+    from embscale.tables import table_files
+    from embscale.texts import tokens
 
     rows, dims = task["shape"]
     with tempfile.TemporaryDirectory(dir=task.get("folder")) as name:
@@ -39,15 +40,15 @@ def scored(task):
             write_table(path, rows, dims, task["dtype"], 0)
         else:
             with path.open("wb") as file:
-                start = tables.header(task["dtype"], (rows, dims), {})
+                start = table_files.header(task["dtype"], (rows, dims), {})
                 file.write(start)
-                file.truncate(len(start) + rows * dims * np.dtype(tables.STORED[task["dtype"]]).itemsize)
+                file.truncate(len(start) + rows * dims * np.dtype(table_files.STORED[task["dtype"]]).itemsize)
         scorer = Scorer(data, *groups)
         before, started = peak_memory(), time.perf_counter()
         table = StoredTable(path)
         if "variant" in task:
             from embscale.cli.score import streamed
-            from embscale.variants import Variant
+            from embscale.tables.variants import Variant
 
             table = streamed(table.file, Variant.parse(task["variant"]), scorer, scorer.rows)
         scorer.per_query(table, METRICS)

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from embscale import random_tables
 from embscale.__main__ import main as embscale
+from embscale.tables import random_tables
 
 TOLERANCE = 1e-4
 METRICS = ("ndcg_at_10", "map_at_10", "map_at_100", "recall_at_100")

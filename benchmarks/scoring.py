@@ -32,8 +32,9 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import InputModule
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from embscale import beir, random_tables, tokens
-from embscale.retrieval import FolderTask, PooledTexts, Scorer
+from embscale.scoring.retrieval import FolderTask, PooledTexts, Scorer
+from embscale.tables import random_tables
+from embscale.texts import beir, tokens
 
 METRICS = ["ndcg_at_10", "map_at_100", "recall_at_100"]
 MAX_LENGTH = 2048

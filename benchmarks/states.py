@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from embscale import hidden_states, texts, tokens
+from embscale.layers import hidden_states
+from embscale.texts import samples, tokens
 
 BATCH = 16
 FIRST_POSITION = 1
@@ -48,8 +49,8 @@ print(json.dumps([before, peak(), part.stat().st_size]))
 
 def sampled(file, tokenizer, count, length):
     """Texts of one length."""
-    return texts.choose(
-        texts.read_texts(file, split=None),
+    return samples.choose(
+        samples.read_texts(file, split=None),
         tokens.load_tokenizer(tokenizer),
         count=count,
         min_tokens=length,

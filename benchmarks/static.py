@@ -13,9 +13,9 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from embscale import glove, static_embeddings
-from embscale.static_embeddings import Prediction
-from embscale.tokens import TokenisedTexts
+from embscale.texts.tokens import TokenisedTexts
+from embscale.training import glove, static_embeddings
+from embscale.training.static_embeddings import Prediction
 
 WINDOW, TEXT = 5, 400
 WIDTHS = (16, 64, 256)

@@ -1,6 +1,6 @@
 """How the embedding tables of language models change with scale, and how hidden states differ by layer."""
 
-from embscale import loaded
+from embscale.provenance import loaded
 
 __version__ = "0.1.0"
 

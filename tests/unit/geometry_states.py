@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from embscale.hidden_states import FINAL_NORM, HiddenStates
+from embscale.layers.hidden_states import FINAL_NORM, HiddenStates
 
 
 def made(values, *, texts=20, names=None, first_position=0):

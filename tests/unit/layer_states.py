@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from embscale.hidden_states import HiddenStates
-from embscale.layer_classifiers import Settings
+from embscale.layers.classifiers import Settings
+from embscale.layers.hidden_states import HiddenStates
 
 SETTINGS = Settings(
     test_fraction=0.25,

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from embscale import tokens
+from embscale.texts import tokens
 
 
 def save_corpus(folder):

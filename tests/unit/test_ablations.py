@@ -11,8 +11,8 @@ from scipy import stats
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 
-from embscale import ablations
-from embscale.layer_classifiers import Linear
+from embscale.layers import ablations
+from embscale.layers.classifiers import Linear
 
 SEEDS = (0, 1, 2)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from embscale import apparatus
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
+from embscale.report import appendix
 
 README = "# W\n\n## Results\n\ntext\n\n## Columns of `scores.csv`\n\n| column | means |\n|---|---|\n| `a`, `b` | x |\n"
 INVENTORY = pd.DataFrame({
@@ -25,14 +25,14 @@ def test_settings_are_those_of_the_notes():
         {"command": "train", "params": {"steps": 400, "free_table": True, "note": None, "tables": ["a"]}},
         {"command": "score", "params": {"dims": list(range(20)), "of": {"numpy": "2.0"}, "sha": "ab" * 32, "x": []}},
     ]
-    lines = apparatus.settings_table(notes).splitlines()
+    lines = appendix.settings_table(notes).splitlines()
     assert lines[2] == "| `train` | steps: 400; free table: yes; note: not set |"
     assert lines[3] == "| `score` | dims: 0 … 19 (20); of: numpy 2.0; sha: abababababab; x: none |"
 
 
 def test_what_was_not_run_has_its_reason():
     figures = {"seen": "![](a.svg)", "lost": "There is\nnone.\n<details>source"}
-    lines = apparatus.not_run_table(INVENTORY, [CLAIMS], figures, 0).splitlines()[2:]
+    lines = appendix.not_run_table(INVENTORY, [CLAIMS], figures, 0).splitlines()[2:]
     assert lines == [
         r"| gpt\*, main | closed |",
         "| tasks of other kinds than retrieval | none is named in the study's parameters |",
@@ -43,25 +43,25 @@ def test_what_was_not_run_has_its_reason():
 
 
 def test_nothing_left_out_is_said_too():
-    told = apparatus.not_run_table(INVENTORY[1:], [CLAIMS[2:3]], {"seen": "![](a.svg)"}, 1)
+    told = appendix.not_run_table(INVENTORY[1:], [CLAIMS[2:3]], {"seen": "![](a.svg)"}, 1)
     assert told == "Everything was run.\n"
 
 
 def test_the_dictionary_is_a_part_of_the_page_and_describes_every_column():
-    text = apparatus.dictionary(README, {"scores.csv": pd.DataFrame(columns=["b", "a"])})
+    text = appendix.dictionary(README, {"scores.csv": pd.DataFrame(columns=["b", "a"])})
     assert text.startswith("### Results") and "### Columns of `scores.csv`" in text
     with pytest.raises(EmbscaleError, match=r"column 'c' of scores.csv is not described"):
-        apparatus.dictionary(README, {"scores.csv": pd.DataFrame(columns=["a", "c"])})
+        appendix.dictionary(README, {"scores.csv": pd.DataFrame(columns=["a", "c"])})
     with pytest.raises(EmbscaleError, match=r'no heading "Columns of `probes.csv`"'):
-        apparatus.dictionary(README, {"probes.csv": pd.DataFrame()})
+        appendix.dictionary(README, {"probes.csv": pd.DataFrame()})
     with pytest.raises(EmbscaleError, match="no heading '## Results'"):
-        apparatus.dictionary("# W", {})
+        appendix.dictionary("# W", {})
 
 
 def test_the_workflow_s_own_text_has_the_sections():
     text = (Path(__file__).resolve().parents[2] / "workflow/README.md").read_text("utf-8")
-    assert {"value", "n"} <= apparatus.described(text, "scores.csv")
-    assert {"value", "n_layers"} <= apparatus.described(text, "probes/MODEL.csv")
+    assert {"value", "n"} <= appendix.described(text, "scores.csv")
+    assert {"value", "n_layers"} <= appendix.described(text, "probes/MODEL.csv")
 
 
 def test_the_command_writes_all_three(tmp_path, monkeypatch):

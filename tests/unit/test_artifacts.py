@@ -9,9 +9,10 @@ import sys
 import pytest
 
 import embscale.cli
-from embscale import artifacts, published
 from embscale.__main__ import commands, main
+from embscale.claims import published_scores
 from embscale.errors import EmbscaleError
+from embscale.provenance import artifacts
 
 
 def make(output, text="x", inputs=()):
@@ -27,11 +28,13 @@ def test_the_note_tells_params_inputs_outputs_and_sources(tmp_path):
     assert note["command"] == "make" and note["params"] == {"n": 1}
     assert note["inputs"] == {first.as_posix(): artifacts.file_sha256(first)}
     assert note["outputs"] == {second.as_posix(): artifacts.file_sha256(second)}
-    assert note["sources"]["embscale/artifacts.py"] == artifacts.file_sha256(artifacts.Path(artifacts.__file__))
+    assert note["sources"]["embscale/provenance/artifacts.py"] == artifacts.file_sha256(
+        artifacts.Path(artifacts.__file__)
+    )
 
 
 def test_the_note_does_not_tell_where_the_package_lies(tmp_path):
-    make(tmp_path / "a.txt", inputs=[published.FILE])
+    make(tmp_path / "a.txt", inputs=[published_scores.FILE])
     assert list(json.loads(artifacts.note_path(tmp_path / "a.txt").read_text())["inputs"]) == [
         "embscale/published/corey2024.csv"
     ]
@@ -304,7 +307,9 @@ def test_the_note_names_the_code_that_ran_or_there_is_none(tmp_path, before, dur
     """A source can be edited at any moment; a module may be imported before or during the job."""
     package = tmp_path / "src"
     shutil.copytree(artifacts.Path(artifacts.__file__).parent, package / "embscale")
-    subprocess.run([sys.executable, "-m", "compileall", "-q", str(package / "embscale/spectra.py")], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "compileall", "-q", str(package / "embscale/statistics/spectra.py")], check=True
+    )
     code = EDITED.format(package=str(package), before=before, during=during, after=after)
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.stderr == ""

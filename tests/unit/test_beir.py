@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from embscale import beir
 from embscale.errors import EmbscaleError
+from embscale.texts import beir
 
 CORPUS = [{"_id": "a", "title": "T", "text": "one"}, {"_id": "b", "text": "two"}]
 QUERIES = [{"_id": "q", "text": "which"}, {"_id": "unjudged", "text": "none"}]

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import embscale
-from embscale import check
-from embscale.artifacts import file_sha256, note_path, recorded
-from embscale.records import record_path
+from embscale.provenance import result_check
+from embscale.provenance.artifacts import file_sha256, note_path, recorded
+from embscale.provenance.snakemake_metadata import record_path
 
 EXPECTED = {
     "tasks": ["T"],
@@ -60,20 +60,20 @@ def layers():
 
 
 def test_sound_rows_give_no_finding(scores, layers):
-    assert check.score_problems(scores, **EXPECTED) == []
-    assert check.layer_problems(layers, models=["w8", "w16"]) == []
+    assert result_check.score_problems(scores, **EXPECTED) == []
+    assert result_check.layer_problems(layers, models=["w8", "w16"]) == []
 
 
 def test_a_table_read_back_from_text_is_judged_the_same(scores, tmp_path):
     scores.to_csv(tmp_path / "scores.csv", index=False)
-    assert check.score_problems(pd.read_csv(tmp_path / "scores.csv"), **EXPECTED) == []
+    assert result_check.score_problems(pd.read_csv(tmp_path / "scores.csv"), **EXPECTED) == []
 
 
 @pytest.mark.parametrize("row", range(9))
 def test_each_row_that_is_missing_or_there_twice_is_told(scores, row):
-    (missing,) = check.score_problems(scores.drop(row), **EXPECTED)
+    (missing,) = result_check.score_problems(scores.drop(row), **EXPECTED)
     assert missing.endswith("missing")
-    twice = check.score_problems(pd.concat([scores, scores.iloc[[row]]], ignore_index=True), **EXPECTED)
+    twice = result_check.score_problems(pd.concat([scores, scores.iloc[[row]]], ignore_index=True), **EXPECTED)
     assert any(line.endswith("not asked for") for line in twice)
 
 
@@ -89,17 +89,21 @@ def test_each_row_that_is_missing_or_there_twice_is_told(scores, row):
 )
 def test_each_impossible_score_is_told(scores, column, value, words):
     scores.loc[5, column] = value
-    found = check.score_problems(scores, **EXPECTED)
+    found = result_check.score_problems(scores, **EXPECTED)
     assert any(words in line and "w16" in line for line in found)
 
 
 def test_crop_to_the_whole_table_must_score_as_the_table(scores):
     scores.loc[(scores["model"] == "w8") & (scores["variant"] == "crop"), "value"] += 0.01
-    assert check.score_problems(scores, **EXPECTED) == ["score T, ndcg_at_10, w8, 6, 8: crop to all columns differs"]
+    assert result_check.score_problems(scores, **EXPECTED) == [
+        "score T, ndcg_at_10, w8, 6, 8: crop to all columns differs"
+    ]
 
 
 def test_random_tables_must_be_there(scores):
-    assert "no random table was scored" in check.score_problems(scores[scores["variant"] != "random"], **EXPECTED)
+    assert "no random table was scored" in result_check.score_problems(
+        scores[scores["variant"] != "random"], **EXPECTED
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,12 +119,12 @@ def test_random_tables_must_be_there(scores):
 def test_each_impossible_layer_row_is_told(layers, metric, value, words):
     row = (layers["model"] == "w8") & (layers["metric"] == metric)
     layers.loc[row, ["value", "ci_low", "ci_high"]] = value
-    (found,) = check.layer_problems(layers, models=["w8", "w16"])
+    (found,) = result_check.layer_problems(layers, models=["w8", "w16"])
     assert words in found and "w8" in found
 
 
 def test_a_model_without_accuracy_is_told(layers):
-    assert check.layer_problems(layers, models=["w8", "w16", "w32"]) == ["no accuracy of w32"]
+    assert result_check.layer_problems(layers, models=["w8", "w16", "w32"]) == ["no accuracy of w32"]
 
 
 def job(command, source, output, **params):
@@ -142,14 +146,14 @@ def artifacts(tmp_path, monkeypatch):
 
 
 def findings(folder):
-    notes = check.reached_notes([folder / "b"], folder)
-    return [line for path, note in notes.items() for line in check.note_problems(path, note, {})]
+    notes = result_check.reached_notes([folder / "b"], folder)
+    return [line for path, note in notes.items() for line in result_check.note_problems(path, note, {})]
 
 
 def test_notes_are_followed_from_the_results_to_the_beginning(artifacts):
-    notes = check.reached_notes([artifacts / "b"], artifacts)
+    notes = result_check.reached_notes([artifacts / "b"], artifacts)
     assert list(notes) == [note_path(artifacts / "a"), note_path(artifacts / "b")]
-    assert check.leftovers(notes, artifacts) == [note_path(artifacts / "old")]
+    assert result_check.leftovers(notes, artifacts) == [note_path(artifacts / "old")]
     assert findings(artifacts) == []
 
 
@@ -195,7 +199,9 @@ def test_parameters_are_held_against_what_snakemake_remembers(artifacts):
     parser.add_argument("--seed", type=int)
     parser.add_argument("--device", default="auto")
     note["params"]["device"] = "cpu"
-    assert check.parameter_problems(path, note, parser.parse_args) == [f"{path}: Snakemake does not remember the job"]
+    assert result_check.parameter_problems(path, note, parser.parse_args) == [
+        f"{path}: Snakemake does not remember the job"
+    ]
 
     def remember(seed):
         record = record_path(path)
@@ -203,13 +209,13 @@ def test_parameters_are_held_against_what_snakemake_remembers(artifacts):
         record.write_text(json.dumps({"shellcmd": f"python src/{embscale.__name__} one source --seed {seed} 2> log"}))
 
     remember(1)
-    assert check.parameter_problems(path, note, parser.parse_args) == []
+    assert result_check.parameter_problems(path, note, parser.parse_args) == []
     remember(2)
-    assert check.parameter_problems(path, note, parser.parse_args) == [f"{path}: seed is 1, but the rule says 2"]
+    assert result_check.parameter_problems(path, note, parser.parse_args) == [f"{path}: seed is 1, but the rule says 2"]
 
 
 def test_digests_of_files_are_read_once(artifacts):
     digests = {artifacts / "a": "given"}
-    notes = check.reached_notes([artifacts / "b"], artifacts)
-    assert len([line for path, note in notes.items() for line in check.note_problems(path, note, digests)]) == 2
+    notes = result_check.reached_notes([artifacts / "b"], artifacts)
+    assert len([line for path, note in notes.items() for line in result_check.note_problems(path, note, digests)]) == 2
     assert digests[artifacts / "b"] == file_sha256(artifacts / "b")

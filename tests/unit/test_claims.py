@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from embscale import claims, published, scores, statistics
-from embscale.claims import Claim, Part, Subject
+from embscale.claims import published_scores, table_claims
+from embscale.claims.table_claims import Claim, Part, Subject
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
+from embscale.scoring import scores
+from embscale.statistics import resampling
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = ROOT / "workflow" / "claims.yaml"
@@ -57,7 +59,7 @@ def randoms(means, *, dims, tokenizer="tok", **cells):
 
 
 def panel(*frames, task="SCIDOCS", metric="ndcg_at_10"):
-    return claims.panel(pd.concat(frames, ignore_index=True), task=task, metric=metric, resamples=2000, seed=1)
+    return table_claims.panel(pd.concat(frames, ignore_index=True), task=task, metric=metric, resamples=2000, seed=1)
 
 
 DIMS = (64, 128, 256, 512)
@@ -71,8 +73,8 @@ def subject(*frames, **given):
 
 def verdict(parts):
     """As the ledger gives it, for a family of one."""
-    found = claims.decide(parts)[1]
-    if found.p >= claims.ALPHA:
+    found = table_claims.decide(parts)[1]
+    if found.p >= table_claims.ALPHA:
         return "unresolved"
     return "reproduced" if all(part.holds for part in parts) else "not reproduced"
 
@@ -103,7 +105,7 @@ def test_the_three_verdicts(statistic):
     arguments, true, false, open_ = CASES[statistic]
     for means, expected in ((true, "reproduced"), (false, "not reproduced"), (open_, "unresolved")):
         made = subject(*suite("s", means, dims=DIMS))
-        assert verdict(claims.STATISTICS[statistic](made, **arguments)) == expected
+        assert verdict(table_claims.STATISTICS[statistic](made, **arguments)) == expected
 
 
 def test_padding_against_the_table_as_it_is():
@@ -115,7 +117,7 @@ def test_padding_against_the_table_as_it_is():
             rows(m, suite="s", model=f"s-{d}", dim=1024, tokenizer="tok", **padded)
             for m, d in zip(means, DIMS, strict=True)
         ]
-        return claims.helps_up_to(subject(*full, *made), at=["s-128"], variant="pad:1024")
+        return table_claims.helps_up_to(subject(*full, *made), at=["s-128"], variant="pad:1024")
 
     assert verdict(parts([0.04, 0.05, 0.05, 0.05])) == "reproduced"
     assert verdict(parts([0.04, 0.05, 0.08, 0.09])) == "not reproduced"
@@ -128,11 +130,11 @@ def test_random_tables_are_those_of_the_models_width_and_tokenizer():
     other = randoms([0.5, 0.5, 0.5, 0.5], dims=DIMS, tokenizer="another")
     made = subject(*full, *same, *other)
     assert made.score("s-64", "random")[0] == pytest.approx(0.03)
-    assert verdict(claims.below_random(made, models=["s-64", "s-128"])) == "reproduced"
-    assert verdict(claims.below_random(made, models=["s-64", "s-512"])) == "not reproduced"
-    share = claims.mostly_below_random(made)[0]
+    assert verdict(table_claims.below_random(made, models=["s-64", "s-128"])) == "reproduced"
+    assert verdict(table_claims.below_random(made, models=["s-64", "s-512"])) == "not reproduced"
+    share = table_claims.mostly_below_random(made)[0]
     assert share.value == 0.5 and verdict([share]) == "unresolved"
-    assert verdict(claims.random_rises(made)) == "reproduced"
+    assert verdict(table_claims.random_rises(made)) == "reproduced"
 
 
 def test_the_studys_own_draw_of_random_tables_is_preferred():
@@ -150,22 +152,22 @@ def test_the_order_of_tokenizers():
     ]
     made = panel(*frames, *suite("s", [0.1], dims=(64,)))
     asked = Subject(made, [], tokenizers=["high", "middle", "low"])
-    assert verdict(claims.tokenizer_order(asked, highest="high", lowest="low")) == "reproduced"
-    assert verdict(claims.tokenizer_order(asked, highest="low", lowest="high")) == "not reproduced"
-    assert verdict(claims.random_rises(asked)) == "reproduced"
+    assert verdict(table_claims.tokenizer_order(asked, highest="high", lowest="low")) == "reproduced"
+    assert verdict(table_claims.tokenizer_order(asked, highest="low", lowest="high")) == "not reproduced"
+    assert verdict(table_claims.random_rises(asked)) == "reproduced"
 
 
 def test_gains_late_in_training_are_against_the_checkpoint_at_that_share():
     means = {0: 0.01, 10: 0.05, 50: 0.06, 100: 0.08}
     shared = {"suite": "s", "model": "s-64", "dim": 64, "tokenizer": "tok"}
     made = subject(*(rows(mean, step=step, **shared) for step, mean in means.items()))
-    assert claims.gain_since(made, share=0.2)[0].value == pytest.approx(0.02)
-    assert claims.gain_since(made, share=0.1)[0].value == pytest.approx(0.03)
+    assert table_claims.gain_since(made, share=0.2)[0].value == pytest.approx(0.02)
+    assert table_claims.gain_since(made, share=0.1)[0].value == pytest.approx(0.03)
     assert made.score("s-64", "full")[0] == pytest.approx(0.08) and made.score("s-64", "full@0")[0] == pytest.approx(
         0.01
     )
-    with pytest.raises(claims.NotRun, match="no checkpoint"):
-        claims.gain_since(made, share=0.9)
+    with pytest.raises(table_claims.NotRun, match="no checkpoint"):
+        table_claims.gain_since(made, share=0.9)
 
 
 def test_equal_tables_are_known_by_their_digests():
@@ -175,10 +177,10 @@ def test_equal_tables_are_known_by_their_digests():
         for step in (0, 9)
     ]
     made = subject(*frames)
-    assert claims.same_table(made, models=["s-0", "s-1"], variant="full@0")[0].holds
-    assert not claims.same_table(made, models=["s-0", "s-2"], variant="full@0")[0].holds
-    with pytest.raises(claims.NotRun):
-        claims.same_table(made, models=["s-0", "s-1"], variant="full@4")
+    assert table_claims.same_table(made, models=["s-0", "s-1"], variant="full@0")[0].holds
+    assert not table_claims.same_table(made, models=["s-0", "s-2"], variant="full@0")[0].holds
+    with pytest.raises(table_claims.NotRun):
+        table_claims.same_table(made, models=["s-0", "s-1"], variant="full@4")
 
 
 def test_other_tasks_are_compared_by_their_rank_trend():
@@ -186,10 +188,10 @@ def test_other_tasks_are_compared_by_their_rank_trend():
     there = suite("s", [0.02, 0.04, 0.06, 0.08], dims=DIMS, task="STS", metric="m")
     both = panel(*here, *there), panel(*here, *there, task="STS", metric="m")
     made = Subject(both[0], both[0].models_of("s"), other={"STS": both[1]})
-    part = claims.clearer_elsewhere(made)[0]
+    part = table_claims.clearer_elsewhere(made)[0]
     assert part.value == pytest.approx(2) and verdict([part]) == "reproduced"
-    with pytest.raises(claims.NotRun, match="no task of another kind"):
-        claims.clearer_elsewhere(Subject(both[0], both[0].models_of("s")))
+    with pytest.raises(table_claims.NotRun, match="no task of another kind"):
+        table_claims.clearer_elsewhere(Subject(both[0], both[0].models_of("s")))
 
 
 def part(value, spread, low=0.0, high=np.inf, words="x"):
@@ -199,13 +201,13 @@ def part(value, spread, low=0.0, high=np.inf, words="x"):
 
 def test_a_claim_is_as_sure_as_its_least_sure_part():
     sure, unsure = part(5, 1, words="sure"), part(1.5, 1, words="unsure")
-    assert claims.decide([sure, unsure])[0] is unsure
+    assert table_claims.decide([sure, unsure])[0] is unsure
     # One part against it is enough, and pays for having been chosen among three.
     against = part(-3, 1, words="against")
-    chosen, found = claims.decide([sure, unsure, against])
+    chosen, found = table_claims.decide([sure, unsure, against])
     assert chosen is against and found.p == pytest.approx(3 * against.estimate().p)
     barely = part(-0.1, 1, words="barely")
-    assert claims.decide([sure, barely])[1].p == 1
+    assert table_claims.decide([sure, barely])[1].p == 1
 
 
 def test_a_range_is_tested_at_the_end_in_question():
@@ -221,20 +223,20 @@ def test_a_false_claim_is_seldom_called_reproduced():
     sure = 0
     for _ in range(300):
         values = generator.normal(size=(100, 4))
-        means = np.vstack([values.mean(axis=0), statistics.bootstrap_means(values, resamples=300, seed=1)])
+        means = np.vstack([values.mean(axis=0), resampling.bootstrap_means(values, resamples=300, seed=1)])
         parts = [Part(str(i), means[:, 0] - means[:, i]) for i in (1, 2, 3)]
-        sure += claims.decide(parts)[1].p < 0.05
+        sure += table_claims.decide(parts)[1].p < 0.05
     assert sure / 300 < 0.08
 
 
 @pytest.fixture(scope="module")
 def entries():
-    return claims.load(ENTRIES)
+    return table_claims.load(ENTRIES)
 
 
 @pytest.fixture(scope="module")
 def printed():
-    return published.load()
+    return published_scores.load()
 
 
 def test_every_claim_of_the_study_has_an_entry(entries):
@@ -242,12 +244,12 @@ def test_every_claim_of_the_study_has_an_entry(entries):
     assert numbers == {*(f"C{i}" for i in range(1, 17)), "E1", "E2", "E3"}
     figures = {path.stem for path in (ROOT / "src" / "embscale" / "figures").glob("*.py")}
     assert {claim.figure for claim in entries} <= figures
-    suites = {*published.suites(published.load()), "all"}
+    suites = {*published_scores.suites(published_scores.load()), "all"}
     assert {claim.suite for claim in entries} <= suites
 
 
-def ledger(entries, printed, scored=claims.NOTHING, ladder=claims.NOTHING, **given):
-    return claims.ledger(entries, printed, scored, ladder, task="SCIDOCS", metric="ndcg_at_10", **given)
+def ledger(entries, printed, scored=table_claims.NOTHING, ladder=table_claims.NOTHING, **given):
+    return table_claims.ledger(entries, printed, scored, ladder, task="SCIDOCS", metric="ndcg_at_10", **given)
 
 
 def test_the_studys_own_numbers_contradict_three_of_its_claims_and_one_margin(entries, printed):
@@ -299,9 +301,9 @@ def test_the_ladder_answers_beside_the_claims_own_models(entries, printed):
     assert "crop:16" in asked.loc["C7", "statistic"]
     assert asked.loc["C2a", "verdict"] == "not run" and asked.loc["C2a", "detail"].startswith("The ladder has no two")
     assert asked.loc["E1a", "verdict"] == "reproduced" and asked.loc["E1b", "verdict"] == "not reproduced"
-    assert set(table["verdict"]) <= set(claims.VERDICTS)
+    assert set(table["verdict"]) <= set(table_claims.VERDICTS)
     tested = asked[asked["p"].notna()]
-    assert tested["p_holm"].to_numpy() == pytest.approx(statistics.holm(tested["p"].to_list()))
+    assert tested["p_holm"].to_numpy() == pytest.approx(resampling.holm(tested["p"].to_list()))
     assert set(tested["n"]) == {QUERIES}
 
 
@@ -321,7 +323,7 @@ def test_random_tables_alone_on_a_task_of_ones_own_answer_what_is_asked_of_them(
         for frame in randoms([mean / 2, mean], dims=(64, 128), tokenizer=name, task="own", variant="random_legacy")
     ]
     made = panel(*frames, task="own")
-    table = claims.ledger(entries, printed, made, made, task="own", metric="ndcg_at_10").set_index("claim")
+    table = table_claims.ledger(entries, printed, made, made, task="own", metric="ndcg_at_10").set_index("claim")
     assert set(table.index[table["verdict"] == "reproduced"]) == {"C16a", "C16b"}
     assert set(table.loc["C16a", "models"].split()) == {"bloom", "gpt2", "t5-v1_1"}
     assert "without gpt-neox-20b, opt, which were not scored" in table.loc["C16a", "detail"]
@@ -396,7 +398,7 @@ def test_intervals_are_those_of_the_score_table():
     frames = pd.concat(suite("s", [0.1, 0.2], dims=(64, 128)))
     summary = scores.summarise(frames, resamples=2000, seed=1).set_index("model")
     made = panel(frames)
-    low, high = statistics.percentile_interval(made.cells["s-64", "full"][1:])
+    low, high = resampling.percentile_interval(made.cells["s-64", "full"][1:])
     assert (low, high) == (summary.loc["s-64", "ci_low"], summary.loc["s-64", "ci_high"])
 
 
@@ -415,18 +417,18 @@ def test_a_broken_entry_is_told(tmp_path, text, message):
     path = tmp_path / "claims.yaml"
     path.write_text(text, "utf-8")
     with pytest.raises(EmbscaleError, match=re.escape(message)):
-        claims.load(path)
+        table_claims.load(path)
 
 
 def test_description_tells_trend_peak_band_and_regression(printed):
-    known = claims.facts(ROOT / "workflow" / "suites.yaml", ROOT / "workflow" / "pins.yaml")
-    found = claims.describe(panel(paper_rows(printed)), known)
+    known = table_claims.facts(ROOT / "workflow" / "suites.yaml", ROOT / "workflow" / "pins.yaml")
+    found = table_claims.describe(panel(paper_rows(printed)), known)
     pythia = found[found["suite"] == "pythia"].set_index(["quantity", "item"])["value"]
-    assert pythia[claims.PEAK].sum() == pytest.approx(1) and pythia[claims.PEAK, "pythia-1b"] > 0.99
+    assert pythia[table_claims.PEAK].sum() == pytest.approx(1) and pythia[table_claims.PEAK, "pythia-1b"] > 0.99
     full = printed[
         (printed["suite"] == "pythia") & (printed["variant"] == "full") & (printed["metric"] == "ndcg_at_10")
     ]
-    tau = statistics.stats.kendalltau(full["dims"], full["value"]).statistic
+    tau = resampling.stats.kendalltau(full["dims"], full["value"]).statistic
     assert pythia["Kendall's tau-b of width and score", ""] == pytest.approx(tau)
     band = found[found["item"] == "gpt-neox-20b, 128 columns, random"].set_index("quantity")
     assert band.loc["mean of random tables", "value"] == pytest.approx(0.0142, abs=1e-4)
@@ -448,11 +450,11 @@ def test_the_command_writes_ledger_and_tables(tmp_path):
     ]  # fmt: skip
     assert execute("claims", [*arguments, *where]) == 0
     table = pd.read_csv(tmp_path / "claims.csv")
-    assert list(table.columns) == claims.COLUMNS and set(table["verdict"]) <= set(claims.VERDICTS)
+    assert list(table.columns) == table_claims.COLUMNS and set(table["verdict"]) <= set(table_claims.VERDICTS)
     assert (tmp_path / "claims.csv.note.json").is_file()
     run, missing = ((tmp_path / "tables" / f"{name}.md").read_text("utf-8") for name in ("claims", "claims_not_run"))
     assert run.count("\n") + missing.count("\n") == len(table) + 4
-    assert any(f"**{verdict}**" in run for verdict in claims.VERDICTS) and "not run because" in missing
+    assert any(f"**{verdict}**" in run for verdict in table_claims.VERDICTS) and "not run because" in missing
     assert "Kendall" in (tmp_path / "tables" / "trends.md").read_text("utf-8")
     assert "| cerebras-gpt | tokens seen | 1.00 |" in (tmp_path / "tables" / "confounds.md").read_text("utf-8")
 

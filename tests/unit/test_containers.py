@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 
-from embscale import containers
-from embscale.containers import directory, index
+from embscale.checkpoints import containers
+from embscale.checkpoints.containers import directory, index
+from embscale.checkpoints.ranges import BLOCK, LocalFolder, open_file
 from embscale.errors import EmbscaleError
-from embscale.ranges import BLOCK, LocalFolder, open_file
 
 LABEL = "org/model@0123/model.bin"
 WORDS = {

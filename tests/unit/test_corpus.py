@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from embscale import corpus, texts
-from embscale.artifacts import note_path, read_note
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import note_path, read_note
+from embscale.texts import corpus, samples
 
 SOURCE = '''
 def mean(values):
@@ -262,7 +262,7 @@ def test_the_command_writes_both_genres_and_holds_them_to_their_digests(package,
     flags += ["--code", str(tmp_path / "others.jsonl.gz")]
     digest = read_note(note_path(tmp_path / "task/corpus.jsonl.gz"))["params"]["code_sha256"]
     (row,) = (json.loads(line) for line in gzip.decompress((tmp_path / "c.jsonl.gz").read_bytes()).splitlines())
-    assert texts.read_texts(tmp_path / "c.jsonl.gz", split=None) == {row["_id"]: row["text"]}
+    assert samples.read_texts(tmp_path / "c.jsonl.gz", split=None) == {row["_id"]: row["text"]}
     assert row["metadata"] == {"package": "tiny"} and f"1 of 2 functions, sha256 {digest}" in capsys.readouterr().err
     assert execute("harvest", [*flags, "--code-sha256", digest, "-o", str(tmp_path / "again")]) == 0
     assert execute("harvest", [*flags, "--code-sha256", "0" * 64, "-o", str(tmp_path / "other")]) == 1

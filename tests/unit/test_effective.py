@@ -8,9 +8,9 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
-from embscale.effective import effective_table
+from embscale.checkpoints.families import FAMILIES, anatomy, family, input_table_names, output_table_names
 from embscale.errors import EmbscaleError
-from embscale.families import FAMILIES, anatomy, family, input_table_names, output_table_names
+from embscale.tables.effective import effective_table
 
 ROWS, PLACES = 300, 64
 UNCHANGED = {"gpt_neox", "llama", "mistral", "olmo2", "qwen2", "qwen3", "t5"}
@@ -30,7 +30,7 @@ SHAPES = {
 
 
 def find(endings, tensors):
-    """The rule of `embscale.families`, once more."""
+    """The rule of `embscale.checkpoints.families`, once more."""
     for ending in endings:
         matching = [name for name in tensors if name == ending or name.endswith(f".{ending}")]
         assert len(matching) <= 1, matching

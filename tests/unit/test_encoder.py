@@ -9,10 +9,10 @@ from mteb.models import EncoderProtocol
 from mteb.types import PromptType
 from tokenizers.processors import TemplateProcessing
 
-from embscale import tokens
-from embscale.encoder import Gathered, TableEncoder, TaskTexts
 from embscale.errors import EmbscaleError
-from embscale.variants import Context
+from embscale.scoring.encoder import Gathered, TableEncoder, TaskTexts
+from embscale.tables.variants import Context
+from embscale.texts import tokens
 from hub.repositories import SENTENCES, VOCABULARY
 
 TEXTS = [*SENTENCES, "", "wide wide wide", SENTENCES[0]]

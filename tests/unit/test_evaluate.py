@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import average_precision_score
 
-from embscale import scores, tables, tasks, tokens
-from embscale.artifacts import file_sha256, note_path, read_note
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import file_sha256, note_path, read_note
+from embscale.scoring import scores, tasks
+from embscale.tables import table_files
+from embscale.texts import tokens
 from hub.repositories import VOCABULARY, save_retrieval
 
 TASKS = [
@@ -132,7 +134,7 @@ def published(serving, tmp_path_factory):
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     path = tmp_path_factory.mktemp("tables") / "trained.safetensors"
-    tables.save(path, np.random.default_rng(7).standard_normal((VOCABULARY, 32)).astype(np.float32), {})
+    table_files.save(path, np.random.default_rng(7).standard_normal((VOCABULARY, 32)).astype(np.float32), {})
     return path
 
 
@@ -281,7 +283,7 @@ def test_a_variant_that_weights_tokens_sees_the_texts_of_its_task(evaluated, pub
     tokenizer = tokens.load_tokenizer(tokenizer_folder)
     bags = [[tokenizer.encode(text, add_special_tokens=False).ids for text in texts] for texts in sides]
     holding = np.bincount([i for texts in bags for ids in texts for i in set(ids)], minlength=VOCABULARY)
-    weighted = tables.load(table) * np.log((1 + 100) / (1 + holding))[:, None]
+    weighted = table_files.load(table) * np.log((1 + 100) / (1 + holding))[:, None]
     a, b = (np.array([weighted[ids].mean(axis=0) for ids in texts]) for texts in bags)
     cosines = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
     expected = stats.spearmanr(cosines, [pair["score"] for pair in pairs]).statistic
@@ -335,7 +337,7 @@ def test_random_tables_and_their_variants(serving, published, tokenizer_folder, 
 
 
 def test_a_table_that_says_nothing_is_told(serving, published, tokenizer_folder, tmp_path, capsys):
-    tables.save(tmp_path / "zero.safetensors", np.zeros((VOCABULARY + 12, 4), np.float32), {})
+    table_files.save(tmp_path / "zero.safetensors", np.zeros((VOCABULARY + 12, 4), np.float32), {})
     flags = ["--task", "STSBenchmark", "--tokenizer", str(tokenizer_folder), "-o", str(tmp_path / "s.csv")]
     assert execute("evaluate", [str(tmp_path / "zero.safetensors"), *flags]) == 1
     said = capsys.readouterr().err

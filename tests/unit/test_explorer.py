@@ -129,8 +129,9 @@ def test_confusion_counts_are_summed_over_seeds():
 
 
 def test_the_study_s_rows_have_what_the_explorer_reads():
-    from embscale import probes, reductions, scores
     from embscale.cli.geometry import COLUMNS
+    from embscale.layers import probes, reductions
+    from embscale.scoring import scores
 
     assert set(payload.SCORE_COLUMNS) <= set(scores.COLUMNS)
     assert set(payload.POINT_COLUMNS) <= {*reductions.POINTS, *COLUMNS}

@@ -7,12 +7,13 @@ import zlib
 import numpy as np
 import pytest
 
-from embscale import extraction, tables
-from embscale.artifacts import note_path, read_note
+from embscale.checkpoints import extraction
+from embscale.checkpoints.containers import StoredTensor
+from embscale.checkpoints.ranges import LocalFolder, open_file, package_folder
 from embscale.cli import execute
-from embscale.containers import StoredTensor
 from embscale.errors import EmbscaleError
-from embscale.ranges import LocalFolder, open_file, package_folder
+from embscale.provenance.artifacts import note_path, read_note
+from embscale.tables import table_files
 
 FAMILIES = ["gpt_neox", "gpt2", "llama", "qwen2", "opt", "bloom", "t5"]
 
@@ -26,7 +27,7 @@ def test_the_table_is_what_the_model_looks_up(checkpoint, model_type, tmp_path):
     expected = auto.from_pretrained(folder, local_files_only=True).get_input_embeddings().weight.detach().numpy()
     path = tmp_path / "table.safetensors"
     assert execute("extract", [str(folder), "-o", str(path)]) == 0
-    assert np.array_equal(tables.load(path), expected)
+    assert np.array_equal(table_files.load(path), expected)
 
 
 def locate(folder):
@@ -81,8 +82,8 @@ def test_a_table_is_read_as_torch_reads_it(dtype, tmp_path):
     from safetensors.torch import save_file
 
     stored = torch.randn(7, 3, generator=torch.Generator().manual_seed(1)).to(getattr(torch, dtype))
-    save_file({tables.TENSOR: stored}, tmp_path / "t.safetensors")
-    assert np.array_equal(tables.load(tmp_path / "t.safetensors"), stored.float().numpy())
+    save_file({table_files.TENSOR: stored}, tmp_path / "t.safetensors")
+    assert np.array_equal(table_files.load(tmp_path / "t.safetensors"), stored.float().numpy())
 
 
 @pytest.mark.parametrize("size", [0, 10, extraction.PIECE, 2 * extraction.PIECE + 10])
@@ -93,10 +94,10 @@ def test_the_beginning_of_an_interrupted_run_is_kept(size, tmp_path):
     source = CountingSource(table.tobytes())
     tensor = StoredTensor("wte.weight", "F32", table.shape, 0, table.nbytes, zlib.crc32(table.tobytes()))
     part = tmp_path / "part"
-    header = tables.header("F32", table.shape, {"commit": "a"})
+    header = table_files.header("F32", table.shape, {"commit": "a"})
     part.write_bytes(header + table.tobytes()[:size])
     extraction.stream(source, extraction.Location("f", tensor), part, {"commit": "a"})
-    assert np.array_equal(tables.load(part), table)
+    assert np.array_equal(table_files.load(part), table)
     assert source.fetched == table.nbytes - size // extraction.PIECE * extraction.PIECE
 
 
@@ -105,9 +106,9 @@ def test_what_an_interrupted_run_left_of_another_commit_is_not_used(tmp_path):
     source = CountingSource(table.tobytes())
     tensor = StoredTensor("wte.weight", "F32", table.shape, 0, table.nbytes, None)
     part = tmp_path / "part"
-    part.write_bytes(tables.header("F32", table.shape, {"commit": "b"}) + bytes(table.nbytes))
+    part.write_bytes(table_files.header("F32", table.shape, {"commit": "b"}) + bytes(table.nbytes))
     extraction.stream(source, extraction.Location("f", tensor), part, {"commit": "a"})
-    assert np.array_equal(tables.load(part), table)
+    assert np.array_equal(table_files.load(part), table)
 
 
 def test_bytes_that_do_not_fit_the_checksum_are_removed(tmp_path):
@@ -158,7 +159,7 @@ def test_a_checkpoint_in_an_installed_package_is_found(checkpoint, tmp_path, mon
     assert execute("extract", ["package:weights_in_a_package/model", "-o", str(outputs[0])]) == 0
     assert execute("extract", [str(checkpoint("gpt2")), "-o", str(outputs[1])]) == 0
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
-    assert tables.which(outputs[0]) == tables.INPUT
+    assert table_files.which(outputs[0]) == table_files.INPUT
     with pytest.raises(EmbscaleError, match="no package no_such_package is installed"):
         package_folder("no_such_package/model")
 

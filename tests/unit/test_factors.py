@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from embscale import factors
 from embscale.errors import EmbscaleError
-from embscale.scores import NONE
+from embscale.scoring import factors
+from embscale.scoring.scores import NONE
 
 AGAINST = {"variant": "full", "pooling": "mean", "special_tokens": "exclude"}
 SAME = {"suite": "s", "model": "m", "step": 400, "tokenizer": "t", "task": "T", "metric": "ndcg_at_10"}

@@ -9,9 +9,10 @@ import sys
 import pytest
 import torch
 
-from embscale import beir, hidden_states, texts, tokens
-from embscale.artifacts import note_path, read_note
 from embscale.cli import execute
+from embscale.layers import hidden_states
+from embscale.provenance.artifacts import note_path, read_note
+from embscale.texts import beir, samples, tokens
 from hub.repositories import save, save_retrieval, save_texts
 
 SCIDOCS = "f8c2fcf00f625baaa80f62ec5bd9e1fff3b8ae88"
@@ -57,9 +58,9 @@ def test_a_subfolder_of_a_repository_is_a_checkpoint_of_its_own(hub, tmp_path):
     assert execute("fetch-checkpoint", [*arguments, "-o", str(tmp_path / "fetched")]) == 0
     assert execute("extract", [*arguments, "-o", str(tmp_path / "t.safetensors")]) == 0
     whole = hidden_states.load_model(tmp_path / "fetched").wte.weight
-    from embscale import tables
+    from embscale.tables import table_files
 
-    assert torch.equal(torch.from_numpy(tables.load(tmp_path / "t.safetensors")), whole.detach())
+    assert torch.equal(torch.from_numpy(table_files.load(tmp_path / "t.safetensors")), whole.detach())
 
 
 @pytest.mark.parametrize("container", ["safetensors", "safetensors-sharded", "bin"])
@@ -86,9 +87,9 @@ def test_files_of_the_same_names_elsewhere_in_a_repository_are_left_alone(hub, c
     assert set(fetched) == {"config.json", *wanted}
     loaded = hidden_states.load_model(tmp_path / "fetched").wte.weight
     assert execute("extract", [*arguments, "-o", str(tmp_path / "t.safetensors")]) == 0
-    from embscale import tables
+    from embscale.tables import table_files
 
-    assert torch.equal(torch.from_numpy(tables.load(tmp_path / "t.safetensors")), loaded.detach())
+    assert torch.equal(torch.from_numpy(table_files.load(tmp_path / "t.safetensors")), loaded.detach())
 
 
 def test_a_tokenizer_gives_the_ids_of_the_published_one(hub, tmp_path):
@@ -137,7 +138,7 @@ def test_texts_are_those_of_the_data_set(hub, tmp_path):
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in gzip.decompress((tmp_path / "imdb.jsonl.gz").read_bytes()).splitlines()]
     assert [row["text"] for row in rows] == [row["text"] for row in truth["train"]]
-    assert texts.read_texts(tmp_path / "imdb.jsonl.gz", split=None)["train-0"] == truth["train"][0]["text"]
+    assert samples.read_texts(tmp_path / "imdb.jsonl.gz", split=None)["train-0"] == truth["train"][0]["text"]
     flags[5] = "no_such_column"
     done = run(hub, tmp_path / "home", "fetch-texts", f"test/imdb@{commit}", *flags)
     assert done.returncode == 1 and "no column no_such_column; it has text, label" in done.stderr

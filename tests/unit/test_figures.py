@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from embscale import numbers
 from embscale.cli import execute
 from embscale.figures import theme
-from embscale.report.markdown import escape
+from embscale.report import numbers
+from embscale.rows.markdown import escape
 
 WIDTHS = (16, 32)
 LAYERS = ("embedding", "block 1", "block 2")

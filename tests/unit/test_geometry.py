@@ -7,10 +7,11 @@ from geometry_states import layer_names, made, noise
 from scipy import linalg, stats
 from sklearn.neighbors import NearestNeighbors
 
-from embscale import geometry, hidden_states, jackknife, spectra
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
-from embscale.hidden_states import FINAL_NORM
+from embscale.layers import geometry, hidden_states
+from embscale.layers.hidden_states import FINAL_NORM
+from embscale.statistics import jackknife, spectra
 
 OPTIONS = {"first_position": 0, "vectors": 200, "groups": 10, "dimensions": 3, "neighbours": 5, "seed": 0}
 DRAWN = {"resamples": 500, "seed": 0}

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from embscale import glove
+from embscale.training import glove
 
 SETTINGS = {"dims": 4, "epochs": 1, "learning_rate": 0.05, "x_max": 10.0, "seed": 3}
 

@@ -12,13 +12,14 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from embscale import hidden_states, texts, tokens
-from embscale.artifacts import note_path, read_note
+from embscale.checkpoints.families import FAMILIES, anatomy, family, input_table_names, output_table_names
 from embscale.cli import execute
-from embscale.effective import effective_table
 from embscale.errors import EmbscaleError
-from embscale.families import FAMILIES, anatomy, family, input_table_names, output_table_names
-from embscale.tokens import TokenisedTexts
+from embscale.layers import hidden_states
+from embscale.provenance.artifacts import note_path, read_note
+from embscale.tables.effective import effective_table
+from embscale.texts import samples, tokens
+from embscale.texts.tokens import TokenisedTexts
 
 LENGTH = 12
 CHANGED = {"bert", "bloom", "gemma", "gemma2", "gemma3", "gemma3_text", "gpt2", "opt", "opt-350m"}
@@ -51,8 +52,8 @@ def sample(texts_file, tokenizer_folder):
 
 
 def chosen(texts_file, tokenizer_folder, *, count=10, min_tokens=LENGTH, most=LENGTH):
-    return texts.choose(
-        texts.read_texts(texts_file, split=None),
+    return samples.choose(
+        samples.read_texts(texts_file, split=None),
         tokens.load_tokenizer(tokenizer_folder),
         count=count,
         min_tokens=min_tokens,
@@ -157,7 +158,7 @@ def test_neither_batches_nor_company_matter_to_texts_of_unequal_length(
     states = extracted(checkpoint(model_type), ragged, tmp_path / "states", first_position=1)
     model = hidden_states.load_model(checkpoint(model_type))
     for text in range(len(lengths)):
-        alone = texts.Sample(("x",), TokenisedTexts(ragged.tokens[text], np.array([0, lengths[text]])), 0)
+        alone = samples.Sample(("x",), TokenisedTexts(ragged.tokens[text], np.array([0, lengths[text]])), 0)
         single = extracted(model, alone, tmp_path / "single", first_position=1)
         # Vectors keep the order of texts and places.
         there = slice(*(np.cumsum([0, *(lengths - 1)])[text : text + 2]))
@@ -481,7 +482,7 @@ def test_a_foreign_tokenizer_and_overlong_texts_are_refused(checkpoint, sample, 
     with pytest.raises(EmbscaleError, match="beyond the table's 300 rows"):
         extracted(folder, foreign, tmp_path / "states")
     for model_type in ("gpt2", "gemma3"):
-        long = texts.Sample(("x",), TokenisedTexts(np.ones(65, np.int32), np.array([0, 65])), 0)
+        long = samples.Sample(("x",), TokenisedTexts(np.ones(65, np.int32), np.array([0, 65])), 0)
         with pytest.raises(EmbscaleError, match="65 tokens asked for, but the model has 64 positions"):
             extracted(checkpoint(model_type), long, tmp_path / "states")
     with pytest.raises(EmbscaleError, match="nothing is left of a text of 12 tokens"):

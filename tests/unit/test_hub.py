@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 import torch
 
-import embscale.hub
-from embscale import extraction, families, tables
-from embscale.artifacts import note_path, read_note
+import embscale.checkpoints.hub
+from embscale.checkpoints import extraction, families
 from embscale.cli import execute
+from embscale.provenance.artifacts import note_path, read_note
+from embscale.tables import table_files
 from hub.repositories import CONTAINERS, MODELS, save
 
 DATA = r"/blob/|resolve-cache/.*\.(safetensors|bin)$"
@@ -70,15 +71,15 @@ def large(serving, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Waits as short as a test wants them."""
-    monkeypatch.setattr(embscale.hub, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(embscale.hub, "TRIES", 3)
+    monkeypatch.setattr(embscale.checkpoints.hub, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(embscale.checkpoints.hub, "TRIES", 3)
 
 
 def stored(path):
     """The tensor of a table's file as torch has it, in its own dtype."""
     from safetensors.torch import load_file
 
-    return load_file(path)[tables.TENSOR]
+    return load_file(path)[table_files.TENSOR]
 
 
 def extract(checkpoint, output, *flags):
@@ -103,7 +104,7 @@ def test_the_table_is_the_tensor_of_the_checkpoint_bit_for_bit(hub, published, m
     expected = state[note["facts"]["tensor"]]
     assert any(note["facts"]["tensor"].endswith(name) for name in families.input_table_names(MODELS[model][0]))
     assert stored(output).dtype == expected.dtype and torch.equal(stored(output), expected)
-    assert np.array_equal(tables.load(output), expected.float().numpy())
+    assert np.array_equal(table_files.load(output), expected.float().numpy())
     assert note["facts"]["commit"] == commit and note["facts"]["repo"] == repo
     assert "tokenizer.json" in note["facts"]["tokenizer"]
 
@@ -175,8 +176,8 @@ def short_timeouts(fault):
     """Only where a fault is one of time: on a busy machine a server that is well may be late, too."""
     with pytest.MonkeyPatch.context() as patch:
         if "stall" in fault or "drip" in fault:
-            patch.setattr(embscale.hub, "TIMEOUT", httpx2.Timeout(SHORT))
-            patch.setattr(embscale.hub, "PATIENCE", SHORT)
+            patch.setattr(embscale.checkpoints.hub, "TIMEOUT", httpx2.Timeout(SHORT))
+            patch.setattr(embscale.checkpoints.hub, "PATIENCE", SHORT)
         yield
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from embscale import ladder
 from embscale.errors import EmbscaleError
+from embscale.training import ladder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from embscale import claims, layer_claims, published
-from embscale.claims import Claim
+from embscale.claims import layer_claims, published_scores, table_claims
+from embscale.claims.table_claims import Claim
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
 
@@ -334,7 +334,9 @@ def test_the_studys_own_runs_are_compared_one_by_one():
     def found(frame):
         return layer_claims.ledger([claim], {"grid": frame}, texts="imdb", other_texts="ag_news").iloc[0]
 
-    theirs = published.huang().query("model == 'gpt2' and tokens == 30 and texts_count == 1000 and source == 'grid'")
+    theirs = published_scores.huang().query(
+        "model == 'gpt2' and tokens == 30 and texts_count == 1000 and source == 'grid'"
+    )
     near = mine.assign(value=mine["value"].where(mine["tokens"] == 50, theirs["value"].iloc[0]))
     near = near.assign(ci_low=near["value"] - 0.003, ci_high=near["value"] + 0.003)
     assert found(near)["verdict"] == "reproduced" and found(near)["models"] == "gpt2"
@@ -349,21 +351,21 @@ def test_a_run_that_is_in_both_kinds_of_rows_is_set_beside_the_published_one_onc
     grid_rows = pd.DataFrame([run | {"design": "matched", "value": 0.1}, run | {"design": "as_published"}])
     both = layer_claims.beside_published(probe_rows, grid_rows)
     assert sorted(both["model"]) == ["gpt2", "gpt2-large"] and (both["ours"] == 0.9).all()
-    told = published.layer_comparison_table(both)
+    told = published_scores.layer_comparison_table(both)
     assert "| gpt2 | imdb | imdb | 50 | 1,000 | raw | 90.0 [89.0, 91.0] | 89.9 | +0.1 |" in told
     assert "1 of 2 published accuracies lie inside" in told
-    assert "**not run**" in published.layer_comparison_table(both.head(0))
+    assert "**not run**" in published_scores.layer_comparison_table(both.head(0))
     assert layer_claims.beside_published(probe_rows.drop(columns="tokens"), grid_rows.drop(columns="tokens")).empty
 
 
 def test_the_entries_are_sound_and_name_figures_of_the_layers():
-    entries = claims.load(ENTRIES, layer_claims.STATISTICS)
+    entries = table_claims.load(ENTRIES, layer_claims.STATISTICS)
     assert len({entry.id for entry in entries}) == len(entries) > 40
     assert {entry.suite for entry in entries} == {"gpt2", "all"}
     assert set(layer_claims.STATISTICS) == {entry.statistic for entry in entries}
     assert all(entry.figure.startswith("layer_") for entry in entries)
     with pytest.raises(EmbscaleError, match="no statistic"):
-        claims.load(ENTRIES)
+        table_claims.load(ENTRIES)
 
 
 @pytest.mark.parametrize(
@@ -376,7 +378,7 @@ def test_the_entries_are_sound_and_name_figures_of_the_layers():
     ],
 )
 def test_the_studys_own_numbers_are_put_to_the_claims(claim, effect, holds):
-    entries = claims.load(ENTRIES, layer_claims.STATISTICS)
+    entries = table_claims.load(ENTRIES, layer_claims.STATISTICS)
     found = layer_claims.ledger(entries, {}, texts="imdb", other_texts="ag_news").set_index("claim").loc[claim]
     assert found["verdict"] == "not run" and found["detail"] == "no model of the suite gpt2 was run."
     assert found["published_effect"] == pytest.approx(effect, abs=0.001) and found["published_holds"] == holds

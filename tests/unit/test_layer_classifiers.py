@@ -13,14 +13,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from embscale import layer_classifiers, layer_examples
 from embscale.errors import EmbscaleError
-from embscale.layer_classifiers import Linear
-from embscale.layer_examples import Examples
+from embscale.layers import classifiers, examples
+from embscale.layers.classifiers import Linear
+from embscale.layers.examples import Examples
 
 
 def sides(states, split="text", seed=0):
-    parts = layer_examples.halves(states, everything(states), split=split, test_fraction=0.25, seed=seed)
+    parts = examples.halves(states, everything(states), split=split, test_fraction=0.25, seed=seed)
     return [Examples(states, part, SETTINGS.chunk) for part in parts]
 
 
@@ -47,15 +47,13 @@ def tight(**changes):
 
 @pytest.mark.parametrize("memory_gb", [1.0, 0.0])
 def test_both_routes_find_scikit_learns_optimum(fitted, memory_gb, monkeypatch):
-    monkeypatch.setattr(layer_classifiers, "TOLERANCE", 1e-6)
+    monkeypatch.setattr(classifiers, "TOLERANCE", 1e-6)
     train, test, pipeline = fitted
     used = []
     for route in ("_scikit_learn", "_by_chunks"):
-        inner = getattr(layer_classifiers, route)
-        monkeypatch.setattr(
-            layer_classifiers, route, lambda *a, route=route, inner=inner: used.append(route) or inner(*a)
-        )
-    model = layer_classifiers.logistic_regression(train, tight(memory_gb=memory_gb))
+        inner = getattr(classifiers, route)
+        monkeypatch.setattr(classifiers, route, lambda *a, route=route, inner=inner: used.append(route) or inner(*a))
+    model = classifiers.logistic_regression(train, tight(memory_gb=memory_gb))
     assert used == ["_scikit_learn" if memory_gb else "_by_chunks"]
     assert model.converged
     expected = pipeline[-1].coef_
@@ -83,12 +81,12 @@ def test_a_start_saves_steps_and_changes_nothing(fitted, split_of_start, memory_
     train, _, pipeline = fitted
     settings = tight(memory_gb=memory_gb)
 
-    def fit(start, steps=layer_classifiers.ITERATIONS):
-        monkeypatch.setattr(layer_classifiers, "ITERATIONS", steps)
-        return layer_classifiers.logistic_regression(train, settings, start=start)
+    def fit(start, steps=classifiers.ITERATIONS):
+        monkeypatch.setattr(classifiers, "ITERATIONS", steps)
+        return classifiers.logistic_regression(train, settings, start=start)
 
     similar, _ = sides(train.states, seed=split_of_start)
-    start = layer_classifiers.logistic_regression(similar, settings)
+    start = classifiers.logistic_regression(similar, settings)
     needed = next(steps for steps in range(1, 100) if fit(start, steps).converged)
     assert not fit(None, needed).converged
     # The optimum, from scikit-learn in float64 with a far smaller tolerance.
@@ -97,7 +95,7 @@ def test_a_start_saves_steps_and_changes_nothing(fitted, split_of_start, memory_
         weights, intercepts = (np.concatenate([-half, half]) for half in (weights / 2, intercepts / 2))
     best, curvature = objective(pipeline, train, replace(start, weights=weights, intercepts=intercepts))
     # No entry of the gradient is above the tolerance: so far at most is a convex function above its least value.
-    allowed = (weights.size + intercepts.size) * layer_classifiers.TOLERANCE**2 / (2 * curvature)
+    allowed = (weights.size + intercepts.size) * classifiers.TOLERANCE**2 / (2 * curvature)
     assert allowed < 1e-4
     for model in (fit(None), fit(start)):
         assert model.converged
@@ -106,7 +104,7 @@ def test_a_start_saves_steps_and_changes_nothing(fitted, split_of_start, memory_
 
 def test_raw_weights_are_the_same_function():
     train, test = sides(overlapping())
-    model = layer_classifiers.logistic_regression(train, SETTINGS)
+    model = classifiers.logistic_regression(train, SETTINGS)
     features, _ = test.whole()
     offset = model.intercepts - model.raw_weights @ model.mean
     np.testing.assert_allclose(features @ model.raw_weights.T + offset, model.logits(features), rtol=1e-3, atol=1e-3)
@@ -116,7 +114,7 @@ def test_sgd_is_torchs_own():
     """Against torch.nn and torch.optim, the way the study does it."""
     states = made(noise(3, 1000, 5) + np.arange(3)[:, None, None])
     train, test = sides(states, "vector")
-    found = layer_classifiers.sgd(train, test, SETTINGS, seed=7)
+    found = classifiers.sgd(train, test, SETTINGS, seed=7)
     features, labels = (torch.from_numpy(array) for array in train.whole())
     torch.manual_seed(7)
     model = torch.nn.Linear(5, 3)
@@ -142,14 +140,14 @@ def test_sgd_leaves_the_global_seed_alone():
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
-    layer_classifiers.sgd(*sides(states), SETTINGS, seed=1)
+    classifiers.sgd(*sides(states), SETTINGS, seed=1)
     assert torch.rand(1) == expected
 
 
 def predictions(classifier, states, seed=0):
-    train, test = (layer_classifiers.seen(classifier, side) for side in sides(states, seed=seed))
-    fit = layer_classifiers.fit(classifier, train, test, SETTINGS, seed=0)
-    return layer_classifiers.tested(fit.model, test), np.nonzero(test.part)[0], train, test
+    train, test = (classifiers.seen(classifier, side) for side in sides(states, seed=seed))
+    fit = classifiers.fit(classifier, train, test, SETTINGS, seed=0)
+    return classifiers.tested(fit.model, test), np.nonzero(test.part)[0], train, test
 
 
 def test_the_nearest_centroid_by_hand():
@@ -200,13 +198,13 @@ def test_the_position_alone_and_the_most_frequent_layer_say_nothing():
 
 def test_probabilities_are_scored_as_scikit_learn_does():
     found, true, train, test = predictions("logistic_regression", overlapping())
-    model = layer_classifiers.logistic_regression(train, SETTINGS)
+    model = classifiers.logistic_regression(train, SETTINGS)
     probabilities = model.predict_proba(test.whole()[0])
     assert found["log_loss"].mean() == pytest.approx(metrics.log_loss(true, probabilities), rel=1e-4)
     np.testing.assert_allclose(found["confidence"], probabilities.max(axis=1), rtol=1e-4)
     certain = Linear(np.array([[100.0], [-100.0]]), np.zeros(2), np.zeros(1), np.ones(1), True)
     states = made(np.ones((2, 20, 1)))
-    loss = layer_classifiers.tested(certain, sides(states)[1])["log_loss"]
+    loss = classifiers.tested(certain, sides(states)[1])["log_loss"]
     assert loss.max() == pytest.approx(-np.log(np.finfo(np.float32).eps))
 
 
@@ -215,5 +213,5 @@ def test_what_does_not_fit_into_memory_is_refused_with_numbers():
     train, test = sides(states)
     small = replace(SETTINGS, memory_gb=1e-6)
     with pytest.raises(EmbscaleError, match=r"lda: 0.0 GB of training vectors do not fit .* \(1e-06 GB\)"):
-        layer_classifiers.fit("lda", train, test, small, seed=0)
-    assert layer_classifiers.fit("logistic_regression", train, test, small, seed=0).converged
+        classifiers.fit("lda", train, test, small, seed=0)
+    assert classifiers.fit("logistic_regression", train, test, small, seed=0).converged

@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 from layer_states import made, noise
 
-from embscale import hidden_states, published
+from embscale.claims import published_scores
 from embscale.cli import execute
 from embscale.figures import layer_controls, layer_grid
-from embscale.layer_classifiers import CLASSIFIERS
-from embscale.layer_examples import EXPECTED, INPUTS
+from embscale.layers import hidden_states
+from embscale.layers.classifiers import CLASSIFIERS
+from embscale.layers.examples import EXPECTED, INPUTS
 
 WIDTHS = (4, 6)
 SHARED = (
@@ -284,7 +285,7 @@ def test_controls_are_judged_by_what_was_predicted_of_them(written):
 
 def test_published_accuracies_are_drawn_hollow_beside_ours(written):
     rows = read(written["grid"][4]).assign(model="gpt2", suite="gpt2")
-    theirs = published.huang().query("model == 'gpt2' and source == 'grid'")
+    theirs = published_scores.huang().query("model == 'gpt2' and source == 'grid'")
     left, *others = layer_grid.draw(rows).axes
     assert len(others) == 3
     hollow = [line for line in left.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]

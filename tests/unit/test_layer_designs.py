@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from layer_states import SETTINGS, everything, made, noise
 
-from embscale import layer_designs, layer_examples, probes
 from embscale.errors import EmbscaleError
-from embscale.probes import Condition
+from embscale.layers import designs, examples, probes
+from embscale.layers.probes import Condition
 
 
 def grid(states, **changes):
     options = {"classifier": "logistic_regression", "split": "text", "windows": [2, 8], "counts": [10, 30]}
     options |= {"seeds": (0, 1), "name": "a model"} | changes
-    return list(layer_designs.grid(states, everything(states), SETTINGS, **options))
+    return list(designs.grid(states, everything(states), SETTINGS, **options))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_more_than_there_is_is_told(states):
         grid(states, windows=[9])
     with pytest.raises(EmbscaleError, match="a window of 1 tokens is empty: the vectors used begin at position 1"):
         list(
-            layer_designs.grid(
+            designs.grid(
                 states, states.position > 0, SETTINGS, classifier="sgd", split="text", windows=[1], counts=[5],
                 seeds=(0,), name="",
             )
@@ -72,7 +72,7 @@ def moved(shift, ids, seed):
 
 def transfer(sources, **changes):
     options = {"first_position": 0, "seeds": (0, 1), "name": "a model"} | changes
-    cells = layer_designs.transfer(sources, SETTINGS, **options)
+    cells = designs.transfer(sources, SETTINGS, **options)
     return {(c.trained_on, c.tested_on): c.fits for c in cells}
 
 
@@ -104,14 +104,14 @@ def test_a_source_tested_on_itself_is_a_run_of_its_own():
 def test_joined_states_are_those_of_the_sources():
     a, b = moved(0, "a", 1), moved(3, "a", 2)
     b = replace(b, metadata={"text_ids": ["a-19", *(f"b-{i}" for i in range(19))]})
-    states, source = layer_designs.joined({"a": a, "b": b})
+    states, source = designs.joined({"a": a, "b": b})
     some = np.array([799, 0, 400, 399, 401])
     taken = states.take(states.classes, some)
     np.testing.assert_array_equal(taken[:, [1, 3]], a.take(a.classes, np.array([0, 399])))
     np.testing.assert_array_equal(taken[:, [2, 4, 0]], b.take(b.classes, np.array([0, 1, 399])))
     assert source[some].tolist() == [1, 0, 1, 0, 1]
     assert states.text[400] == states.text[399] == 19 and states.text[799] == 38
-    held = layer_examples.held(states, memory_gb=1)
+    held = examples.held(states, memory_gb=1)
     np.testing.assert_array_equal(held.take(held.classes, some), taken)
 
 

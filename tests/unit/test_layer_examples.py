@@ -6,12 +6,12 @@ import torch
 from layer_states import everything, made, noise
 from sklearn.preprocessing import StandardScaler
 
-from embscale import layer_examples
 from embscale.errors import EmbscaleError
-from embscale.layer_examples import Examples
+from embscale.layers import examples
+from embscale.layers.examples import Examples
 
 
-def examples(states, part=None, chunk=30):
+def all_examples(states, part=None, chunk=30):
     every = np.ones((len(states.classes), len(states.text)), dtype=bool)
     return Examples(states, every if part is None else part, chunk)
 
@@ -20,7 +20,7 @@ def examples(states, part=None, chunk=30):
 def test_no_group_lies_on_both_sides(split):
     states = made(noise(2, 140, 3))
     used = states.position > 0
-    train, test = layer_examples.halves(states, used, split=split, test_fraction=0.25, seed=0)
+    train, test = examples.halves(states, used, split=split, test_fraction=0.25, seed=0)
     groups = getattr(states, split)
     assert not np.intersect1d(groups[train.any(axis=0)], groups[test.any(axis=0)]).size
     assert ((train | test) == used).all() and not (train & test).any() and test.any()
@@ -28,7 +28,7 @@ def test_no_group_lies_on_both_sides(split):
 
 def test_a_split_by_vector_parts_the_layers_of_a_token():
     states = made(noise(3, 200, 3))
-    train, test = layer_examples.halves(states, everything(states), split="vector", test_fraction=0.2, seed=0)
+    train, test = examples.halves(states, everything(states), split="vector", test_fraction=0.2, seed=0)
     assert (train ^ test).all() and test.sum() == 120
     assert (train.any(axis=0) & test.any(axis=0)).sum() > 50
 
@@ -36,42 +36,42 @@ def test_a_split_by_vector_parts_the_layers_of_a_token():
 def test_too_little_to_divide_is_told():
     states = made(noise(2, 10, 3), texts=1)
     with pytest.raises(EmbscaleError, match=r"split by text: 1 groups do not divide into 0\.25"):
-        layer_examples.halves(states, everything(states), split="text", test_fraction=0.25, seed=0)
+        examples.halves(states, everything(states), split="text", test_fraction=0.25, seed=0)
 
 
 def test_a_side_without_a_layer_is_told():
     states = made(noise(3, 3, 2), texts=3)
     with pytest.raises(EmbscaleError, match="has no vector of"):
         for seed in range(20):
-            layer_examples.halves(states, everything(states), split="vector", test_fraction=0.2, seed=seed)
+            examples.halves(states, everything(states), split="vector", test_fraction=0.2, seed=seed)
 
 
 def test_examples_are_the_same_whatever_the_chunk():
     states = made(noise(3, 100, 4))
     part = np.random.default_rng(0).random((3, 100)) < 0.4
-    features, labels = examples(states, part, chunk=7).whole()
+    features, labels = all_examples(states, part, chunk=7).whole()
     whole = states.take(states.classes, np.arange(100))
     np.testing.assert_array_equal(features, whole[part])
     np.testing.assert_array_equal(labels, np.nonzero(part)[0])
-    np.testing.assert_array_equal(examples(states, part, chunk=1000).whole()[0], features)
-    np.testing.assert_array_equal(examples(states, part).of_each(states.text), states.text[np.nonzero(part)[1]])
+    np.testing.assert_array_equal(all_examples(states, part, chunk=1000).whole()[0], features)
+    np.testing.assert_array_equal(all_examples(states, part).of_each(states.text), states.text[np.nonzero(part)[1]])
 
 
 def test_thinning_keeps_so_many_of_each_layer_and_the_same_where_it_can():
     part = np.zeros((3, 100), dtype=bool)
     part[:, :50] = True
-    kept = layer_examples.thinned(part, 20, seed=1)
+    kept = examples.thinned(part, 20, seed=1)
     assert (kept.sum(axis=1) == 20).all() and (kept[0] == kept[2]).all() and not kept[:, 50:].any()
     part[0, :10] = False
-    assert (layer_examples.thinned(part, 20, seed=1).sum(axis=1) == 20).all()
-    assert (layer_examples.thinned(part, 20, seed=2) != kept).any()
+    assert (examples.thinned(part, 20, seed=1).sum(axis=1) == 20).all()
+    assert (examples.thinned(part, 20, seed=2) != kept).any()
     with pytest.raises(EmbscaleError, match="41 training vectors a layer are wanted, but a layer has 40"):
-        layer_examples.thinned(part, 41, seed=1)
+        examples.thinned(part, 41, seed=1)
 
 
 def shown(name, states, part=None):
-    train = examples(states, part)
-    prepare = layer_examples.prepared(name, train)
+    train = all_examples(states, part)
+    prepare = examples.prepared(name, train)
     return Examples(states, train.part, 30, prepare).whole()[0]
 
 
@@ -94,7 +94,7 @@ def test_a_vector_of_zeros_has_no_direction():
 
 
 def drawn(states, name, seed=1, chunk=30):
-    return layer_examples.control(states, everything(states), name, seed=seed, chunk=chunk)
+    return examples.control(states, everything(states), name, seed=seed, chunk=chunk)
 
 
 def test_controls_keep_what_they_say_and_nothing_else():
@@ -123,11 +123,11 @@ def test_controls_keep_what_they_say_and_nothing_else():
 
 def test_random_vectors_do_not_depend_on_how_they_are_read():
     states = made(noise(2, 3000, 4) + 1)
-    for name in layer_examples.EXPECTED:
+    for name in examples.EXPECTED:
         whole = drawn(states, name).take(states.classes, np.arange(3000))
         some = np.array([2999, 3, 1500, 1023, 1024])
         np.testing.assert_array_equal(drawn(states, name).take(states.classes, some), whole[:, some])
-        held = layer_examples.held(drawn(states, name), memory_gb=1)
+        held = examples.held(drawn(states, name), memory_gb=1)
         np.testing.assert_array_equal(held.take(held.classes, some), whole[:, some])
         assert (drawn(states, name, seed=2).take(states.classes, some) != whole[:, some]).any()
         assert (whole[0, :1000] != whole[0, 1024:2024]).any()
@@ -135,6 +135,6 @@ def test_random_vectors_do_not_depend_on_how_they_are_read():
 
 def test_positions_beyond_the_end_leave_nothing():
     states = made(noise(2, 20, 3), texts=2)
-    assert layer_examples.used_vectors(states, first_position=1).sum() == 18
+    assert examples.used_vectors(states, first_position=1).sum() == 18
     with pytest.raises(EmbscaleError, match="first position 10: the states end at position 9"):
-        layer_examples.used_vectors(states, first_position=10)
+        examples.used_vectors(states, first_position=10)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from embscale.artifacts import read_note
 from embscale.cli import execute
+from embscale.provenance.artifacts import read_note
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 SMALL = "--seeds 1 2 --controls scalar_norm --resamples 20 --vectors 40 --groups 4 --dimensions 2 --neighbours 3"

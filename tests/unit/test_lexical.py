@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from embscale import lexical, random_tables
-from embscale.beir import RetrievalData
-from embscale.retrieval import ArrayTable, Scorer
-from embscale.tokens import TokenisedTexts
-from embscale.variants import Context, Variant
+from embscale.scoring import lexical
+from embscale.scoring.retrieval import ArrayTable, Scorer
+from embscale.tables import random_tables
+from embscale.tables.variants import Context, Variant
+from embscale.texts.beir import RetrievalData
+from embscale.texts.tokens import TokenisedTexts
 
 ROWS = 50
 DOCUMENTS, QUERIES = 30, 6

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from embscale import hidden_states, logit_lens
+from embscale.checkpoints.families import FAMILIES
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
-from embscale.families import FAMILIES
-from embscale.hidden_states import FINAL_NORM
-from embscale.texts import Sample
-from embscale.tokens import TokenisedTexts
+from embscale.layers import hidden_states, logit_lens
+from embscale.layers.hidden_states import FINAL_NORM
+from embscale.texts.samples import Sample
+from embscale.texts.tokens import TokenisedTexts
 
 DECODERS = sorted(set(FAMILIES) - set(logit_lens.ENCODERS))
 OPTIONS = {"first_position": 0, "vectors": 1000, "chunk": 7, "groups": 5, "seed": 0}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from embscale import parameters, suites
+from embscale import parameters
+from embscale.checkpoints import suites
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,14 +11,16 @@ from safetensors.torch import load_file, save_file
 from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import cosine_similarity
 
-from embscale import positions, tables, tokens
+from embscale.checkpoints.extraction import Weights
+from embscale.checkpoints.families import FAMILIES, anatomy, family
+from embscale.checkpoints.ranges import LocalFolder
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
-from embscale.extraction import Weights
-from embscale.families import FAMILIES, anatomy, family
-from embscale.position_scores import first_tokens
+from embscale.primer import positions
+from embscale.primer.position_scores import first_tokens
 from embscale.primer.sinusoidal import sinusoidal
-from embscale.ranges import LocalFolder
+from embscale.tables import table_files
+from embscale.texts import tokens
 
 LEARNED = {"gpt2": "wpe", "opt": "decoder.embed_positions", "bert": "embeddings.position_embeddings"}
 ROTARY = sorted(set(FAMILIES) - set(LEARNED) - {"bloom", "t5"})
@@ -361,7 +363,7 @@ def test_scores_with_positions_are_those_of_vectors_by_hand(checkpoint, tokenize
     ranks = (-cosine_similarity(means["queries"], means["documents"])).argsort(axis=1)
     expected = [1 / (ranks[query].tolist().index(document) + 1) for query, document in ((0, 0), (1, 3))]
     assert [found["q0"], found["q1"]] == pytest.approx(expected, abs=1e-4)
-    assert tables.load(table).shape == (300 + 64, 16)
+    assert table_files.load(table).shape == (300 + 64, 16)
 
     # The command that tells what positions change has the same score, and that of the table alone.
     numbers = ["--metric", "map_at_10", "--seeds", "1", "2", "--resamples", "50", "--bootstrap-seed", "1"]
@@ -373,7 +375,7 @@ def test_scores_with_positions_are_those_of_vectors_by_hand(checkpoint, tokenize
     told = pd.read_csv(tmp_path / "a").set_index(["quantity", "kind"])
     assert told.loc[("score", "learned positions"), "value"].item() == pytest.approx(found.mean(), abs=1e-9)
     alone = ["--tokens", str(made), "--beir", str(folder), "--metric", "map_at_10", "-o", str(tmp_path / "alone.csv")]
-    tables.save(tmp_path / "wte.safetensors", wte.astype(np.float32), {})
+    table_files.save(tmp_path / "wte.safetensors", wte.astype(np.float32), {})
     assert execute("score", [str(tmp_path / "wte.safetensors"), *alone]) == 0
     alone = pd.read_csv(tmp_path / "alone.csv")["value"].item()
     assert told.loc[("score", "table alone"), "value"].item() == pytest.approx(alone, abs=1e-9)

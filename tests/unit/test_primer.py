@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity
 
-from embscale import suites
+from embscale.checkpoints import suites
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
 from embscale.primer import arithmetic, biases, gradients, lookup, order, rotary, sinusoidal, sizes, space
-from embscale.tables import save
-from embscale.tokens import load_tokenizer
+from embscale.tables.table_files import save
+from embscale.texts.tokens import load_tokenizer
 
 RANDOM = np.random.default_rng(0)
 TABLE = RANDOM.standard_normal((50, 6))

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from embscale import positions, suites
+from embscale.checkpoints import suites
 from embscale.cli import execute
-from embscale.primer import biases, gradients, lookup, order, rotary, sinusoidal, sizes, space
+from embscale.primer import biases, gradients, lookup, order, positions, rotary, sinusoidal, sizes, space
 from embscale.primer.numbers import primer_numbers
-from embscale.tokens import load_tokenizer
+from embscale.texts.tokens import load_tokenizer
 
 REPORT = Path(__file__).resolve().parents[2] / "report"
 REGISTRY = suites.SCHEMA.parents[1] / "suites.yaml"

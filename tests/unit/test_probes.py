@@ -8,9 +8,9 @@ import pytest
 from layer_states import SETTINGS, everything, made, noise
 from scipy import stats
 
-from embscale import layer_classifiers, layer_examples, probes
-from embscale.layer_classifiers import CLASSIFIERS, Fitted
-from embscale.probes import Condition, Fit
+from embscale.layers import classifiers, examples, probes
+from embscale.layers.classifiers import CLASSIFIERS, Fitted
+from embscale.layers.probes import Condition, Fit
 
 LINEAR = Condition("logistic_regression", "text", "raw", "none")
 
@@ -56,16 +56,14 @@ def test_a_split_by_vector_leaks_what_a_split_by_text_does_not():
 
 
 def test_every_split_input_and_control_is_seen_once_beside_one_run():
-    conditions = probes.conditions(
-        CLASSIFIERS, layer_examples.SPLITS, layer_examples.INPUTS, tuple(layer_examples.EXPECTED)
-    )
+    conditions = probes.conditions(CLASSIFIERS, examples.SPLITS, examples.INPUTS, tuple(examples.EXPECTED))
     assert len(set(conditions)) == len(conditions)
     linear = [c for c in conditions if c.classifier == "logistic_regression"]
     assert {c for c in linear if c.control == "none" and c.input == "raw"} == {
-        LINEAR._replace(split=split) for split in layer_examples.SPLITS
+        LINEAR._replace(split=split) for split in examples.SPLITS
     }
-    assert {c.control for c in linear} == {"none", *layer_examples.EXPECTED}
-    assert {c.input for c in linear} == set(layer_examples.INPUTS) - {"z_scored"}
+    assert {c.control for c in linear} == {"none", *examples.EXPECTED}
+    assert {c.input for c in linear} == set(examples.INPUTS) - {"z_scored"}
     assert {(c.split, c.input) for c in conditions if c.classifier == "sgd"} == {
         ("vector", "raw"), ("vector", "unit"), ("vector", "z_scored")
     }  # fmt: skip
@@ -156,7 +154,7 @@ def test_controls_come_out_as_was_written_down():
     states = made(noise(4, 3000, 8) * 1.5 ** np.arange(4)[:, None, None] + noise(4, 1, 8, seed=1) * 3)
     by_norm = accuracy(states, classifier="norm_only")
     assert accuracy(states) > 0.8 and 0.4 < by_norm < 0.7
-    for control, expected in layer_examples.EXPECTED.items():
+    for control, expected in examples.EXPECTED.items():
         found = fits(states, control=control)
         right = values(found, states.classes)
         if expected == "chance":
@@ -186,7 +184,7 @@ def test_without_their_means_layers_are_beyond_a_linear_classifier_but_not_beyon
 
 
 def test_what_has_not_converged_is_flagged_and_told(capsys, monkeypatch):
-    monkeypatch.setattr(layer_classifiers, "ITERATIONS", 1)
+    monkeypatch.setattr(classifiers, "ITERATIONS", 1)
     states = made(noise(2, 200, 3) + np.arange(2)[:, None, None])
     rows = probes.rows(fits(states, (3,)), (3,), states.classes, resamples=10, seed=0)
     assert not rows["converged"].any()

@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from embscale import published, scores
+from embscale.claims import published_scores
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
+from embscale.scoring import scores
 
 # As read from the study's published files, times 100, from narrow to wide.
 FULL = {
@@ -33,7 +34,7 @@ PYTHIA_CROP = [1.797, 2.416, 2.739, 2.931, 4.032, 3.412, 2.953, 3.738, 3.038, 2.
 
 @pytest.fixture(scope="module")
 def rows():
-    return published.load()
+    return published_scores.load()
 
 
 @pytest.fixture(scope="module")
@@ -82,13 +83,13 @@ def test_the_wrong_crops_are_marked_and_no_others(rows, metric, pythia, t5):
 
 
 def test_every_row_names_a_source_and_no_score_is_there_twice(rows):
-    assert set(rows["source"]) == set(published.SOURCES)
+    assert set(rows["source"]) == set(published_scores.SOURCES)
     assert (
         not rows[rows["valid"]]
         .duplicated(["suite", "model", "tokenizer", "variant", "variant_dims", "seed", "task", "metric"])
         .any()
     )
-    assert {suite: len(models) for suite, models in published.suites(rows).items()} == {
+    assert {suite: len(models) for suite, models in published_scores.suites(rows).items()} == {
         "pythia": 10, "opt": 9, "cerebras-gpt": 7, "bloom": 6, "t5-v1_1": 5
     }  # fmt: skip
 
@@ -123,7 +124,7 @@ def test_our_scores_are_set_beside_the_published_ones(rows):
             ours(model="a-model-of-our-own", variant="full"),
         ]
     )
-    found = published.compare(mine, rows)
+    found = published_scores.compare(mine, rows)
     by = found[found["valid"]].set_index(["model", "variant"])
     assert by.loc[("pythia-70m", "full"), "difference"] == pytest.approx(0.05 - 0.04785)
     assert by.loc[("pythia-70m", "full"), "inside"] and not by.loc[("pythia-70m", "crop"), "inside"]
@@ -134,16 +135,16 @@ def test_our_scores_are_set_beside_the_published_ones(rows):
 
 def test_the_studys_own_weights_are_compared_before_those_that_took_their_name(rows):
     now, then = ours(model="pythia-14m", variant="full"), ours(model="pythia-14m-deduped", variant="full", value=0.019)
-    alone = published.compare(pd.DataFrame([now]), rows)
+    alone = published_scores.compare(pd.DataFrame([now]), rows)
     assert alone["ours"].tolist() == [0.018] and "another name" in alone["remark"].iloc[0]
-    both = published.compare(pd.DataFrame([now, then]), rows)
+    both = published_scores.compare(pd.DataFrame([now, then]), rows)
     assert both["ours"].tolist() == [0.019] and both["remark"].tolist() == [""]
 
 
 def test_two_ways_of_scoring_are_not_mixed(rows):
     twice = pd.DataFrame([ours(model="pythia-70m", variant="full")] * 2)
     with pytest.raises(EmbscaleError, match="choose one way of scoring with --where"):
-        published.compare(twice, rows)
+        published_scores.compare(twice, rows)
 
 
 def write(path, *cells):
@@ -183,7 +184,7 @@ LAYERS_RUN = ["model", "trained_on", "texts", "tokens", "texts_count", "input", 
 
 @pytest.fixture(scope="module")
 def layers():
-    return published.huang()
+    return published_scores.huang()
 
 
 @pytest.mark.parametrize(("model", "texts", "tokens", "count", "percent"), GOLDEN_LAYERS)
@@ -197,7 +198,7 @@ def test_accuracies_of_layer_classifiers_are_the_golden_numbers(layers, model, t
 
 def test_every_published_accuracy_is_there_once_and_has_a_source(layers):
     assert layers.groupby("source").size().to_dict() == {"grid": 163, "notebooks": 18, "pile": 34}
-    assert set(layers["source"]) == set(published.LAYER_SOURCES)
+    assert set(layers["source"]) == set(published_scores.LAYER_SOURCES)
     assert not layers.duplicated(LAYERS_RUN).any() and layers["value"].between(0, 1).all()
     blocks = {"gpt2": 12, "gpt2-medium": 24, "gpt2-large": 36, "gpt2-xl": 48, "Llama-2-13b-chat-hf": 40}
     for row in layers[layers["model"].isin(blocks)].itertuples():
@@ -246,11 +247,11 @@ def test_our_accuracies_are_set_beside_those_of_the_same_run_alone(layers):
         our_accuracy(model="gpt2-large", n_layers=37),
         our_accuracy(model="gpt2-medium", tokens=30, n_layers=25, control="study_random", value=0.05),
     ]
-    found = published.compare_layers(pd.DataFrame(ours).fillna({"design": "as_published"}), layers)
+    found = published_scores.compare_layers(pd.DataFrame(ours).fillna({"design": "as_published"}), layers)
     by = found.set_index(["model", "control"])
     assert len(found) == 3
     assert by.loc[("gpt2", "none"), "difference"] == pytest.approx(0.9 - 0.898578)
     assert by.loc[("gpt2", "none"), "inside"] and not by.loc[("gpt2-large", "none"), "inside"]
     assert by.loc[("gpt2-medium", "study_random"), "published"] == pytest.approx(0.053661)
     with pytest.raises(EmbscaleError, match="gpt2 has several accuracies on 1000 texts of 50 tokens of imdb"):
-        published.compare_layers(pd.DataFrame([our_accuracy(), our_accuracy(step=1)]), layers)
+        published_scores.compare_layers(pd.DataFrame([our_accuracy(), our_accuracy(step=1)]), layers)

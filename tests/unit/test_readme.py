@@ -8,9 +8,9 @@ import yaml
 
 import readme
 import rulegraph
-from embscale import numbers
 from embscale.cli import execute
 from embscale.cli.draw import read_rows
+from embscale.report import numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 import replace_record
-from embscale import record
 from embscale.errors import EmbscaleError
+from embscale.provenance import kept_results
 
 HEAD = "suite,model,step,variant,dim,seed,metric,table_sha256,value,ci_low,ci_high,n,task"
 SCORES = [
@@ -39,20 +39,20 @@ def changed(rows, index, old, new):
 
 
 def test_equal_results_are_the_recorded_ones(tmp_path):
-    told = record.variables(write(tmp_path / "run"), write(tmp_path / "record"))
+    told = kept_results.variables(write(tmp_path / "run"), write(tmp_path / "record"))
     assert told["whose"] == "recorded"
     assert "6 rows of scores and 3 rows of layers are equal to the last digit" in told["words"]
 
 
 def test_without_a_record_the_page_says_so(tmp_path):
     run = write(tmp_path / "run")
-    assert record.variables(run, tmp_path / "none")["whose"] == "never recorded"
-    assert len(record.compared_files(run, tmp_path / "none")) == 2
+    assert kept_results.variables(run, tmp_path / "none")["whose"] == "never recorded"
+    assert len(kept_results.compared_files(run, tmp_path / "none")) == 2
 
 
 def test_a_difference_is_told_with_its_size(tmp_path):
     run = write(tmp_path / "run", changed(SCORES, 1, "0.20", "0.23"), changed(LAYERS, 2, "0.8", "0.79"))
-    told = record.variables(run, write(tmp_path / "record"))
+    told = kept_results.variables(run, write(tmp_path / "record"))
     assert told["whose"] == "local"
     assert "scores: 5 of 6 equal to the last digit, largest difference 0.03;" in told["words"]
     assert "accuracies: 1 of 2 equal to the last digit, largest difference 0.01)" in told["words"]
@@ -65,7 +65,7 @@ def test_a_difference_is_told_with_its_size(tmp_path):
 )
 def test_whatever_was_measured_must_be_equal_to_pass_for_the_record(tmp_path, index, old, new):
     run = write(tmp_path / "run", changed(SCORES, index, old, new))
-    assert record.variables(run, write(tmp_path / "record"))["whose"] == "local"
+    assert kept_results.variables(run, write(tmp_path / "record"))["whose"] == "local"
 
 
 @pytest.mark.parametrize("before", ["none", "equal", "other"])
@@ -100,15 +100,15 @@ def test_a_damaged_record_is_named_and_kept(tmp_path, monkeypatch, capsys):
 
 def test_rows_that_one_side_lacks_are_counted(tmp_path):
     run, recorded = write(tmp_path / "run", SCORES[1:]), write(tmp_path / "record", SCORES[:-1])
-    found = record.compare(record.read(run / "scores.csv"), record.read(recorded / "scores.csv"))
+    found = kept_results.compare(kept_results.read(run / "scores.csv"), kept_results.read(recorded / "scores.csv"))
     assert (found.rows, found.matched, found.missing, found.identical, found.same) == (5, 4, 1, 4, False)
-    assert "4 of 4 equal to the last digit, 1 only here, 1 only there" in record.variables(run, recorded)["words"]
+    assert "4 of 4 equal to the last digit, 1 only here, 1 only there" in kept_results.variables(run, recorded)["words"]
 
 
 def test_the_largest_difference_and_its_row_are_found(tmp_path):
     run = write(tmp_path / "run", changed(changed(SCORES, 0, "0.10", "0.11"), 3, "0.12", "0.05"))
-    sides = [record.read(folder / "scores.csv") for folder in (run, write(tmp_path / "record"))]
-    found = record.compare(*sides)
+    sides = [kept_results.read(folder / "scores.csv") for folder in (run, write(tmp_path / "record"))]
+    found = kept_results.compare(*sides)
     assert math.isclose(found.largest, 0.07) and "crop" in found.where
 
 
@@ -116,49 +116,49 @@ def test_a_column_that_the_record_does_not_know_makes_other_rows(tmp_path):
     run = write(
         tmp_path / "run", layers=[f"{row},{end}" for row, end in zip(LAYERS, ["heads", "x", "", ""], strict=True)]
     )
-    sides = [record.read(folder / "layers.csv") for folder in (run, write(tmp_path / "record"))]
-    assert record.compare(*sides).matched == 2
+    sides = [kept_results.read(folder / "layers.csv") for folder in (run, write(tmp_path / "record"))]
+    assert kept_results.compare(*sides).matched == 2
 
 
 def test_two_rows_with_the_same_keys_are_refused(tmp_path):
     run = write(tmp_path / "run", [*SCORES, SCORES[0]])
     with pytest.raises(EmbscaleError, match="two rows of the run have the same keys: ladder, w8, 0, full"):
-        record.variables(run, write(tmp_path / "record"))
+        kept_results.variables(run, write(tmp_path / "record"))
 
 
 def test_what_is_no_table_is_named(tmp_path):
     run = write(tmp_path / "run")
     (run / "scores.csv").write_text("")
     with pytest.raises(EmbscaleError, match=r"scores\.csv: not a table"):
-        record.variables(run, write(tmp_path / "record"))
+        kept_results.variables(run, write(tmp_path / "record"))
 
 
 def test_gathered_rows_keep_every_digit(tmp_path):
     one, two = tmp_path / "one.csv", tmp_path / "two.csv"
     one.write_text("model,value\na,0.30000000000000004\n")
     two.write_text("model,value,control\nb,1e-05,none\n")
-    rows = record.gather([one, two])
+    rows = kept_results.gather([one, two])
     assert rows.to_csv(index=False) == "model,value,control\na,0.30000000000000004,\nb,1e-05,none\n"
 
 
 def test_the_headline_has_last_tables_means_of_random_ones_and_accuracies(tmp_path):
     other = LAYERS[2].replace("logistic_regression", "lda").replace("0.8", "0.9")
     folder = write(tmp_path / "kept", layers=[*LAYERS, other])
-    tables = {name: record.gather([folder / f"{name}.csv"]) for name in ("scores", "layers")}
+    tables = {name: kept_results.gather([folder / f"{name}.csv"]) for name in ("scores", "layers")}
     expected = {"ndcg_at_10": {"w8": 0.2, "random 8": pytest.approx(0.35)}, "accuracy": {"w8": 0.8}}
-    assert record.headline(tables, "ndcg_at_10") == expected
+    assert kept_results.headline(tables, "ndcg_at_10") == expected
 
 
 def test_the_curves_have_a_point_for_each_last_table_and_for_the_mean_of_random_ones(tmp_path):
-    rows = record.gather([write(tmp_path / "kept") / "scores.csv"])
-    points = record.curves(rows, "ndcg_at_10").to_csv(index=False).split()
+    rows = kept_results.gather([write(tmp_path / "kept") / "scores.csv"])
+    points = kept_results.curves(rows, "ndcg_at_10").to_csv(index=False).split()
     assert points == ["width,table,task,value", "8,ladder,T,0.2", "8,random,,0.35"]
 
 
 def test_the_headline_names_what_tells_the_rows_of_a_model_apart(tmp_path):
     folder = write(tmp_path / "kept", layers=[*LAYERS, LAYERS[2].replace(",one,", ",two,").replace("0.8", "0.6")])
-    tables = {name: record.gather([folder / f"{name}.csv"]) for name in ("scores", "layers")}
-    assert record.headline(tables, "ndcg_at_10")["accuracy"] == {"w8 one": 0.8, "w8 two": 0.6}
+    tables = {name: kept_results.gather([folder / f"{name}.csv"]) for name in ("scores", "layers")}
+    assert kept_results.headline(tables, "ndcg_at_10")["accuracy"] == {"w8 one": 0.8, "w8 two": 0.6}
 
 
 def test_the_command_keeps_the_rows_as_they_are(tmp_path, monkeypatch):
@@ -172,6 +172,6 @@ def test_the_command_keeps_the_rows_as_they_are(tmp_path, monkeypatch):
     assert (tmp_path / "kept/scores.csv").read_bytes() == (tmp_path / "made/scores.csv").read_bytes()
     # Of the layers' rows those over all seeds.
     recorded = write(tmp_path / "recorded", layers=[row for row in LAYERS if ",1,,accuracy" not in row])
-    assert record.variables(tmp_path / "kept", recorded)["whose"] == "recorded"
+    assert kept_results.variables(tmp_path / "kept", recorded)["whose"] == "recorded"
     shutil.rmtree(tmp_path / "kept")
     assert main(["keep", *flags, "--metric", "recall_at_5", "-o", "kept"]) == 1

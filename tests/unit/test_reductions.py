@@ -7,9 +7,9 @@ from geometry_states import made, noise
 from sklearn import manifold
 from sklearn.decomposition import PCA
 
-from embscale import hidden_states, reductions
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
+from embscale.layers import hidden_states, reductions
 from embscale.threads import limited
 
 SETTINGS = reductions.Settings(

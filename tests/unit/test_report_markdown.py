@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from embscale.cli.draw import markdown as image_markdown
 from embscale.errors import EmbscaleError
-from embscale.report.markdown import escape, source_fold
 from embscale.report.render import Renderer, render
+from embscale.rows.markdown import escape, source_fold
 from explorer_rows import HOSTILE
 from report_texts import BODY_LINE, write_report
 

@@ -6,11 +6,9 @@ import pytest
 import pytrec_eval
 import torch
 
-from embscale import random_tables, tables, tokens
-from embscale.beir import RetrievalData
 from embscale.devices import choose_device
 from embscale.errors import EmbscaleError
-from embscale.retrieval import (
+from embscale.scoring.retrieval import (
     ArrayTable,
     FolderTask,
     Padding,
@@ -23,6 +21,9 @@ from embscale.retrieval import (
     mteb_name,
     take,
 )
+from embscale.tables import random_tables, table_files
+from embscale.texts import tokens
+from embscale.texts.beir import RetrievalData
 
 random_table = random_tables.independent
 
@@ -201,14 +202,16 @@ def test_the_first_columns_are_scored_on_the_way(data, tokenised):
 @pytest.mark.parametrize("small_enough", [True, False])
 def test_a_stored_table_scores_as_it_does_in_memory(tmp_path, monkeypatch, data, tokenised, dtype, small_enough):
     path, values = tmp_path / "t.safetensors", random_table(300, 33, 2)
-    stored = (values.view(np.uint32) >> 16).astype("<u2") if dtype == "BF16" else values.astype(tables.STORED[dtype])
-    path.write_bytes(tables.header(dtype, values.shape, {}) + stored.tobytes())
+    stored = (
+        (values.view(np.uint32) >> 16).astype("<u2") if dtype == "BF16" else values.astype(table_files.STORED[dtype])
+    )
+    path.write_bytes(table_files.header(dtype, values.shape, {}) + stored.tobytes())
     if not small_enough:
-        monkeypatch.setattr("embscale.retrieval.BLOCK_BYTES", 0)
+        monkeypatch.setattr("embscale.scoring.retrieval.BLOCK_BYTES", 0)
     scorer = Scorer(data, *tokenised, block_bytes=5000)
-    expected = scorer.rank(tables.load(path)).scores
+    expected = scorer.rank(table_files.load(path)).scores
     assert scorer.rank(StoredTable(path)).scores == pytest.approx(expected, abs=1e-6)
-    rounded = torch.from_numpy(tables.load(path)).bfloat16().float().numpy()
+    rounded = torch.from_numpy(table_files.load(path)).bfloat16().float().numpy()
     columns = StoredTable(path, bfloat16=True).columns(np.array([0, 7, 299]), 3, 20)
     assert torch.equal(columns, torch.from_numpy(rounded[[0, 7, 299], 3:20]))
 

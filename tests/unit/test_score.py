@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from embscale import beir, random_tables, scores, tables
 from embscale.cli import execute
+from embscale.scoring import scores
+from embscale.tables import random_tables, table_files
+from embscale.texts import beir
 from hub.repositories import SENTENCES
 
 ROWS, DIMS = 300, 24
@@ -33,7 +35,7 @@ def folder(tmp_path):
 @pytest.fixture
 def table(tmp_path):
     path = tmp_path / "own.safetensors"
-    tables.save(path, random_tables.independent(ROWS, DIMS, 7), {})
+    table_files.save(path, random_tables.independent(ROWS, DIMS, 7), {})
     return path
 
 
@@ -57,7 +59,7 @@ def values(rows):
 def test_a_table_that_is_not_the_input_table_is_named_with_every_variant(score, table, tmp_path):
     """An output table among the rows of input tables would pass for one."""
     output = tmp_path / "output.safetensors"
-    tables.save(output, tables.load(table), {"table": tables.OUTPUT})
+    table_files.save(output, table_files.load(table), {"table": table_files.OUTPUT})
     rows = score(table, output, "--variant", "unit", "--model", "m")
     assert sorted(rows["variant"]) == ["full", "output", "output+unit", "unit"]
     by_variant = rows.set_index("variant")["value"]
@@ -104,14 +106,14 @@ def test_variants_are_those_of_every_table_or_of_the_last(score, table):
     ["crop_pca:6", "pad:40:1", "pad_faithful:40:1", "pad_rms:40:1", "pad_ratio:2:1", "unit", "whitened", "sif:0.001"],
 )
 def test_a_variant_scores_as_the_table_that_it_makes(score, table, tmp_path, folder, tokenizer_folder, variant):
-    from embscale import tokens
-    from embscale.variants import Context, Variant
+    from embscale.tables.variants import Context, Variant
+    from embscale.texts import tokens
 
     tokenizer = tokens.load_tokenizer(tokenizer_folder)
     texts = list(beir.load(folder).documents.values())
     documents = tokens.tokenise(texts, tokenizer, max_length=2048, special_tokens=False)
-    made = Variant.parse(variant).apply(tables.load(table), Context.of(documents, ROWS))
-    tables.save(tmp_path / "made.safetensors", made, {})
+    made = Variant.parse(variant).apply(table_files.load(table), Context.of(documents, ROWS))
+    table_files.save(tmp_path / "made.safetensors", made, {})
     rows = score(table, "--variant", variant)
     alone = score(tmp_path / "made.safetensors")
     row = rows[rows["variant"] != "full"].iloc[0]
@@ -121,7 +123,7 @@ def test_a_variant_scores_as_the_table_that_it_makes(score, table, tmp_path, fol
 def test_several_pads_and_tables_score_as_each_alone(score, table, tmp_path):
     """The columns of a draw are shared by all tables that are padded with it."""
     narrow = tmp_path / "narrow.safetensors"
-    tables.save(narrow, random_tables.independent(ROWS, 9, 3), {})
+    table_files.save(narrow, random_tables.independent(ROWS, 9, 3), {})
     variants = [f"pad_faithful:{dims}:{seed}" for dims, seed in ((40, 1), (64, 1), (40, 2), (12, 1))]
     flags = [flag for variant in variants for flag in ("--variant", variant)]
     together = score(narrow, table, "random:300x40:1:legacy", *flags, "--variant", "crop:5", "--variants-of", "files")
@@ -148,8 +150,8 @@ def test_faithful_is_the_first_studys_protocol(score, table, tmp_path):
     assert set(faithful["special_tokens"]) == {"include"} and set(faithful["variant"]) == {"random_legacy", "full"}
     legacy = faithful[faithful["variant"] == "random_legacy"]
     assert legacy["value"].item() == plain["value"].item()
-    rounded = tables.round_to_bfloat16(tables.load(table))
-    tables.save(tmp_path / "rounded.safetensors", rounded, {})
+    rounded = table_files.round_to_bfloat16(table_files.load(table))
+    table_files.save(tmp_path / "rounded.safetensors", rounded, {})
     expected = score(tmp_path / "rounded.safetensors", "--special-tokens", "include")
     full = faithful[faithful["variant"] == "full"]
     assert full["value"].item() == expected["value"].item()
@@ -183,7 +185,7 @@ def test_several_factors_in_one_run_score_as_each_alone(score, table, folder, to
     """Whether the texts are tokenised here or were before."""
     from tokenizers import processors
 
-    from embscale import tokens
+    from embscale.texts import tokens
 
     marked = tmp_path / "marked"
     marked.mkdir()
@@ -247,7 +249,7 @@ def test_what_does_not_fit_is_told_in_one_line(score, capsys, words, message):
 
 def test_a_table_with_values_that_are_no_numbers_is_told(score, tmp_path, capsys):
     path = tmp_path / "broken.safetensors"
-    tables.save(path, np.full((ROWS, 4), np.nan, np.float32), {})
+    table_files.save(path, np.full((ROWS, 4), np.nan, np.float32), {})
     for words in ([path], [path, "--variant", "centred"]):
         assert score(*words) == 1
         assert "not finite numbers" in capsys.readouterr().err
@@ -266,7 +268,7 @@ def test_tokens_of_other_texts_or_of_another_protocol_are_told(score, folder, to
 
 def test_rows_without_use_and_empty_documents_are_noted(score, tmp_path, capsys):
     path = tmp_path / "padded.safetensors"
-    tables.save(path, random_tables.independent(ROWS + 12, 4, 0), {})
+    table_files.save(path, random_tables.independent(ROWS + 12, 4, 0), {})
     score(path)
     said = capsys.readouterr().err
     assert "312 rows, of which the tokenizer has no use for" in said and "1 documents have no token" in said

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from embscale import scores
 from embscale.errors import EmbscaleError
+from embscale.scoring import scores
 
 KEYS = dict.fromkeys(scores.KEYS, "x") | {"step": 4, "variant_dims": scores.NONE, "seed": scores.NONE, "dim": 8}
 

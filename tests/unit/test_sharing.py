@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from embscale import suites
-from embscale.sharing import withheld
+from embscale.checkpoints import suites
+from embscale.checkpoints.sharing import withheld
 
 ROOT = Path(__file__).resolve().parents[2]
 

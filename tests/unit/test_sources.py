@@ -33,15 +33,15 @@ def reached(root, *modules):
 @pytest.mark.parametrize(
     "statement",
     [
-        "import embscale.tables",
-        "import json, embscale.tables as t",
+        "import embscale.tables.table_files",
+        "import json, embscale.tables.table_files as t",
         "from embscale import tables",
-        "from embscale.tables import read",
+        "from embscale.tables.table_files import read",
         "from . import tables",
         "from .tables import read",
         "def f():\n    from embscale import tables",
-        "try:\n    import embscale.tables\nexcept ImportError:\n    pass",
-        "if True:\n    import embscale.tables",
+        "try:\n    import embscale.tables.table_files\nexcept ImportError:\n    pass",
+        "if True:\n    import embscale.tables.table_files",
     ],
 )
 def test_every_form_of_import_is_followed(tree, statement):
@@ -50,8 +50,8 @@ def test_every_form_of_import_is_followed(tree, statement):
 
 
 def test_imports_for_type_checking_are_not_followed(tree):
-    guarded = "if TYPE_CHECKING:\n    import embscale.tables\nelse:\n    import embscale.errors"
-    root = tree({"a.py": f"import typing\n{guarded}\nif typing.TYPE_CHECKING:\n    import embscale.tables"})
+    guarded = "if TYPE_CHECKING:\n    import embscale.tables.table_files\nelse:\n    import embscale.errors"
+    root = tree({"a.py": f"import typing\n{guarded}\nif typing.TYPE_CHECKING:\n    import embscale.tables.table_files"})
     tree({"tables.py": "", "errors.py": ""})
     assert reached(root, "embscale.a") == ["__init__.py", "a.py", "errors.py"]
 
@@ -103,9 +103,9 @@ def test_a_missing_module_is_named(tree):
 
 
 def test_the_list_for_this_package_names_existing_files_in_order():
-    found = sources.sources("embscale.artifacts")
+    found = sources.sources("embscale.provenance.artifacts")
     assert found == sorted(found)
-    assert "src/embscale/artifacts.py" in found
+    assert "src/embscale/provenance/artifacts.py" in found
     assert all((sources.ROOT / name).is_file() for name in found)
 
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from small_corpus import save_corpus
 
-from embscale import glove, static_embeddings, tables
-from embscale.artifacts import note_path, read_note
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
-from embscale.static_embeddings import Prediction
-from embscale.tokens import TokenisedTexts
+from embscale.provenance.artifacts import note_path, read_note
+from embscale.tables import table_files
+from embscale.texts.tokens import TokenisedTexts
+from embscale.training import glove, static_embeddings
+from embscale.training.static_embeddings import Prediction
 
 PREDICTION = Prediction(dims=12, window=3, epochs=15, learning_rate=0.05, subsample=0, negative=5, seed=1)
 SOFTMAX = Prediction(dims=12, window=3, epochs=15, learning_rate=0.05, subsample=0, negative=0, seed=1)
@@ -81,7 +82,7 @@ def test_predictions_do_not_depend_on_the_hash_seed(grouped, tmp_path):
     script = (
         "import sys, numpy as np\n"
         "from embscale import static_embeddings as s\n"
-        "from embscale.tokens import TokenisedTexts\n"
+        "from embscale.texts.tokens import TokenisedTexts\n"
         "ids = np.random.default_rng(0).integers(0, 50, 3000).astype(np.int32)\n"
         "texts = TokenisedTexts(ids, np.arange(0, 3001, 100))\n"
         "p = s.Prediction(dims=8, window=2, epochs=2, learning_rate=0.05, subsample=1e-3, negative=3, seed=1)\n"
@@ -195,7 +196,7 @@ def test_the_command_writes_the_same_table_again(method, study):
     for name in ("a", "b"):
         assert command(study, method, study / f"{name}.safetensors", *FLAGS[method]) == 0
     assert (study / "a.safetensors").read_bytes() == (study / "b.safetensors").read_bytes()
-    table = tables.load(study / "a.safetensors")
+    table = table_files.load(study / "a.safetensors")
     assert table.shape == (14, 4) and table[1:13].any(axis=1).all()
     assert table[13].any() == (method == "fasttext") == table[0].any()  # neither unseen tokens nor the separator
     note = read_note(note_path(study / "a.safetensors"))

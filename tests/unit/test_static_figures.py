@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from embscale import random_tables, words
 from embscale.cli import execute
 from embscale.figures import words_probes
-from embscale.words import WordVectors
+from embscale.scoring import words
+from embscale.scoring.words import WordVectors
+from embscale.tables import random_tables
 
 METRIC = {"metric": "ndcg_at_10"}
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from embscale.statistics import (
+from embscale.statistics.resampling import (
     argmax_distribution,
     bootstrap_means,
     confounds,

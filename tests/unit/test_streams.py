@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from embscale import streams, tokens
 from embscale.errors import EmbscaleError
-from embscale.tokens import TokenisedTexts
+from embscale.texts import streams, tokens
+from embscale.texts.tokens import TokenisedTexts
 
 
 @pytest.fixture

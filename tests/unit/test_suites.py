@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from embscale import suites
+from embscale.checkpoints import suites
+from embscale.checkpoints.families import FAMILIES
 from embscale.errors import EmbscaleError
-from embscale.families import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY, PINS = ROOT / "workflow/suites.yaml", ROOT / "workflow/pins.yaml"
@@ -407,14 +407,15 @@ def test_a_token_is_found_where_the_client_finds_it(tmp_path, variables, file, t
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT / "src")}
     paths = ("XDG_CACHE_HOME", "HF_HOME", "HF_TOKEN_PATH")
     environment |= {key: str(tmp_path / value) if key in paths else value for key, value in variables.items()}
-    code = "from huggingface_hub.utils import build_hf_headers as headers; from embscale.suites import has_token; "
+    code = "from huggingface_hub.utils import build_hf_headers as headers; "
+    code += "from embscale.checkpoints.suites import has_token; "
     code += "print(has_token(), 'authorization' in headers())"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(there)] * 2
 
 
 def test_the_module_needs_only_what_comes_with_snakemake():
-    code = "import sys, embscale.suites; print(*{name.partition('.')[0] for name in sys.modules})"
+    code = "import sys, embscale.checkpoints.suites; print(*{name.partition('.')[0] for name in sys.modules})"
     environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": os.environ["PATH"]}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     heavy = {"numpy", "torch", "transformers", "safetensors", "huggingface_hub", "pandas", "scipy"}

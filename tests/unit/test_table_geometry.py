@@ -5,15 +5,18 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from embscale import spectra, table_geometry, tables, tokens
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
+from embscale.scoring import table_geometry
+from embscale.statistics import spectra
+from embscale.tables import table_files
+from embscale.texts import tokens
 
 
 def measured(folder, table, masks=None):
     path = folder / "table.safetensors"
-    tables.save(path, np.asarray(table, np.float32), {})
-    stored = tables.Stored.open(path)
+    table_files.save(path, np.asarray(table, np.float32), {})
+    stored = table_files.Stored.open(path)
     rows = table_geometry.measure(stored, masks or {"all": np.ones(len(table), bool)})
     return rows.set_index(["stratum", "scaling", "quantity"])
 
@@ -103,15 +106,15 @@ def test_what_cannot_be_computed_says_why(tmp_path, monkeypatch):
 def test_hashes_of_rows_tell_small_differences_and_orders_apart(tmp_path):
     base = np.zeros((4, 6), np.float32)
     base[1, 0], base[2, 1], base[3, 0] = 1, 1, np.nextafter(np.float32(1), np.float32(2))
-    tables.save(tmp_path / "t.safetensors", base, {})
-    keys = table_geometry._row_keys(tables.Stored.open(tmp_path / "t.safetensors"))
+    table_files.save(tmp_path / "t.safetensors", base, {})
+    keys = table_geometry._row_keys(table_files.Stored.open(tmp_path / "t.safetensors"))
     assert len(set(keys.tolist())) == 4
 
 
 def test_the_command_measures_steps_and_strata(tmp_path, capsys):
     generator = np.random.default_rng(0)
     for step in (0, 5):
-        tables.save(tmp_path / f"{step}.safetensors", generator.normal(size=(20, 4)).astype(np.float32), {})
+        table_files.save(tmp_path / f"{step}.safetensors", generator.normal(size=(20, 4)).astype(np.float32), {})
     ids = np.repeat(np.arange(12, dtype=np.int32), np.arange(12))
     texts = tokens.TokenisedTexts(ids, np.array([0, 10, len(ids)]))
     tokens.save(tmp_path / "tokens.safetensors", {"documents": texts}, {})
@@ -123,7 +126,7 @@ def test_the_command_measures_steps_and_strata(tmp_path, capsys):
     assert rows.query("step == 5").groupby("stratum")["n"].first().to_dict() == {
         "all": 20, "unseen": 9, "rare": 6, "frequent": 5
     }  # fmt: skip
-    tables.save(tmp_path / "0.safetensors", np.ones((5, 4), np.float32), {})
+    table_files.save(tmp_path / "0.safetensors", np.ones((5, 4), np.float32), {})
     assert execute("table-geometry", [*steps[:1], "--tokens", str(tmp_path / "tokens.safetensors"), *keys]) == 1
     assert "token 11 is beyond the 5 rows" in capsys.readouterr().err
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embscale import beir, hidden_states, texts, tokens
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
+from embscale.layers import hidden_states
+from embscale.texts import beir, samples, tokens
 
 LENGTH = 12
 REFERENCE = Path(__file__).resolve().parents[3] / "shared/reference"
@@ -28,7 +29,7 @@ def tokenizer(tokenizer_folder):
 
 @pytest.fixture(scope="module")
 def some(texts_file):
-    return texts.read_texts(texts_file, split=None)
+    return samples.read_texts(texts_file, split=None)
 
 
 def ids_of(tokenizer, text):
@@ -36,22 +37,22 @@ def ids_of(tokenizer, text):
 
 
 def test_texts_are_chosen_by_seed_and_id_alone(some, tokenizer):
-    sample = texts.choose(some, tokenizer, **OPTIONS)
-    assert texts.choose(dict(reversed(some.items())), tokenizer, **OPTIONS).text_ids == sample.text_ids
-    assert texts.choose(some, tokenizer, **OPTIONS | {"seed": 1}).text_ids != sample.text_ids
+    sample = samples.choose(some, tokenizer, **OPTIONS)
+    assert samples.choose(dict(reversed(some.items())), tokenizer, **OPTIONS).text_ids == sample.text_ids
+    assert samples.choose(some, tokenizer, **OPTIONS | {"seed": 1}).text_ids != sample.text_ids
     # More texts are the same texts and others.
-    assert texts.choose(some, tokenizer, **OPTIONS | {"count": 15}).text_ids[:10] == sample.text_ids
+    assert samples.choose(some, tokenizer, **OPTIONS | {"count": 15}).text_ids[:10] == sample.text_ids
 
 
 def test_tokens_are_the_first_of_each_text(some, tokenizer):
-    sample = texts.choose(some, tokenizer, **OPTIONS)
+    sample = samples.choose(some, tokenizer, **OPTIONS)
     assert len(sample.text_ids) == len(sample.tokens) == 10 and set(sample.tokens.lengths) == {LENGTH}
     for i, name in enumerate(sample.text_ids):
         assert list(sample.tokens[i]) == ids_of(tokenizer, some[name])[:LENGTH]
 
 
 def test_texts_may_differ_in_length_above_the_least(some, tokenizer):
-    sample = texts.choose(some, tokenizer, **OPTIONS | {"count": 30, "tokens": 40})
+    sample = samples.choose(some, tokenizer, **OPTIONS | {"count": 30, "tokens": 40})
     lengths = [len(ids_of(tokenizer, some[name])) for name in sample.text_ids]
     np.testing.assert_array_equal(sample.tokens.lengths, np.minimum(lengths, 40))
     assert min(lengths) >= LENGTH and max(lengths) > 40 and len(set(sample.tokens.lengths)) > 2
@@ -59,16 +60,16 @@ def test_texts_may_differ_in_length_above_the_least(some, tokenizer):
 
 def test_short_texts_are_counted_and_too_few_texts_are_an_error(some, tokenizer):
     short = sum(len(ids_of(tokenizer, text)) < LENGTH for text in some.values())
-    everything = texts.choose(some, tokenizer, **OPTIONS | {"count": 40 - short})
+    everything = samples.choose(some, tokenizer, **OPTIONS | {"count": 40 - short})
     assert 0 < everything.too_short <= short
     with pytest.raises(EmbscaleError, match=rf"^{40 - short} of 40 texts have {LENGTH} tokens .*, but 40 are wanted"):
-        texts.choose(some, tokenizer, **OPTIONS | {"count": 40})
+        samples.choose(some, tokenizer, **OPTIONS | {"count": 40})
 
 
 @pytest.mark.parametrize("min_tokens", [0, 13])
 def test_lengths_that_contradict_each_other_are_refused(some, tokenizer, min_tokens):
     with pytest.raises(EmbscaleError, match=f"^texts of {min_tokens} tokens or more cannot be cut to 12"):
-        texts.choose(some, tokenizer, **OPTIONS | {"min_tokens": min_tokens})
+        samples.choose(some, tokenizer, **OPTIONS | {"min_tokens": min_tokens})
 
 
 def test_texts_are_cleaned_before_they_become_tokens(tokenizer):
@@ -80,7 +81,7 @@ def test_texts_are_cleaned_before_they_become_tokens(tokenizer):
         (False, True, "Widenbsptables<br >hold long rows ltbgt"),
         (True, True, "Wide\xa0tables hold long rows <b>"),
     ):
-        sample = texts.choose(
+        sample = samples.choose(
             dirty, tokenizer, **options | {"strip_html": strip_html, "strip_punctuation": strip_punctuation}
         )
         assert list(sample.tokens[0]) == ids_of(tokenizer, clean)
@@ -98,36 +99,36 @@ def test_texts_are_cleaned_before_they_become_tokens(tokenizer):
     ],
 )
 def test_tags_become_spaces_and_entities_characters(text, expected):
-    assert texts.without_html(text) == expected
+    assert samples.without_html(text) == expected
 
 
 @given(st.text(st.characters(exclude_characters="<&", exclude_categories=["Cs"])))
 def test_texts_without_marks_stay_and_escaped_ones_come_back(text):
-    assert texts.without_html(text) == text
-    assert texts.without_html(html.escape(text + "<&")) == text + "<&"
+    assert samples.without_html(text) == text
+    assert samples.without_html(html.escape(text + "<&")) == text + "<&"
 
 
 @given(st.text())
 def test_punctuation_goes_and_all_else_stays(text):
     expected = "".join(character for character in text if unicodedata.category(character)[0] != "P")
-    assert texts.without_punctuation(text) == expected
+    assert samples.without_punctuation(text) == expected
 
 
 def test_symbols_are_no_punctuation():
-    assert texts.without_punctuation(string.punctuation + "¿—…") == "$+<=>^`|~"
-    assert texts.without_punctuation("it isn't") == "it isnt"
+    assert samples.without_punctuation(string.punctuation + "¿—…") == "$+<=>^`|~"
+    assert samples.without_punctuation("it isn't") == "it isnt"
 
 
 def test_a_split_keeps_its_texts_only(texts_file):
-    assert set(texts.read_texts(texts_file, split="heldout")) == {f"text-{i}" for i in range(1, 40, 2)}
+    assert set(samples.read_texts(texts_file, split="heldout")) == {f"text-{i}" for i in range(1, 40, 2)}
     with pytest.raises(EmbscaleError, match=r"corpus\.jsonl: no texts whose metadata\.split is 'nowhere'"):
-        texts.read_texts(texts_file, split="nowhere")
+        samples.read_texts(texts_file, split="nowhere")
 
 
 def test_rows_without_an_id_are_known_by_their_line(tmp_path):
     path = tmp_path / "texts.jsonl.gz"
     path.write_bytes(beir.gzip_bytes(beir.jsonl_bytes([{"text": "x"}, {"text": "y", "label": 3}, {"text": "x"}])))
-    assert texts.read_texts(path, split=None) == {"1": "x", "2": "y", "3": "x"}
+    assert samples.read_texts(path, split=None) == {"1": "x", "2": "y", "3": "x"}
 
 
 @pytest.mark.parametrize("second", ['{"_id": "a", "text": "again"}', '{"_id": "b"}', '{"text": null}', '{"text": [1]}'])
@@ -135,7 +136,7 @@ def test_a_bad_row_is_named_by_its_line(tmp_path, second):
     path = tmp_path / "texts.jsonl"
     path.write_text('{"_id": "a", "text": "x"}\n' + second)
     with pytest.raises(EmbscaleError, match=r"texts\.jsonl:2: "):
-        texts.read_texts(path, split=None)
+        samples.read_texts(path, split=None)
 
 
 def test_real_reviews_run_through_a_real_checkpoint(tmp_path, capsys):
@@ -152,7 +153,7 @@ def test_real_reviews_run_through_a_real_checkpoint(tmp_path, capsys):
     states = hidden_states.load(output)
     assert states.classes == ("embedding", *(f"block {i}" for i in range(1, 6))) and len(states.text) == 100 * 63
     tokenizer = tokens.load_tokenizer(folder)
-    raw = texts.read_texts(reviews, split=None)
+    raw = samples.read_texts(reviews, split=None)
     assert len(raw) == 1000 and any("<br />" in text for text in raw.values())
     for text in range(5):
         review = html.unescape(re.sub("<[^>]*>", " ", raw[states.metadata["text_ids"][text]]))

@@ -11,8 +11,8 @@ import torch
 from threadpoolctl import threadpool_info
 
 from embscale import threads
-from embscale.artifacts import note_path, read_note
 from embscale.cli import execute
+from embscale.provenance.artifacts import note_path, read_note
 from sources import ROOT
 
 # Those that this process may use, where the system tells.

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from embscale import tokens
 from embscale.errors import EmbscaleError
+from embscale.texts import tokens
 
 TEXTS = ["The table of a model holds one row.", "", "row row row"]
 

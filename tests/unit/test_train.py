@@ -5,9 +5,10 @@ import torch
 from safetensors.torch import load_file
 from small_corpus import save_corpus
 
-from embscale import ladder, streams
-from embscale.artifacts import note_path, read_note
 from embscale.cli import execute
+from embscale.provenance.artifacts import note_path, read_note
+from embscale.texts import streams
+from embscale.training import ladder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.decomposition import PCA
 
-from embscale import random_tables, tables, variants
 from embscale.errors import EmbscaleError
-from embscale.tokens import TokenisedTexts
-from embscale.variants import Context, Variant
+from embscale.tables import random_tables, table_files, variants
+from embscale.tables.variants import Context, Variant
+from embscale.texts.tokens import TokenisedTexts
 
 # Rows and columns of any values, among them rows of zeros, equal rows and constant columns.
 matrices = st.tuples(st.integers(1, 12), st.integers(1, 9)).flatmap(
@@ -83,14 +83,14 @@ def test_every_variant_gives_a_new_float32_table_and_leaves_the_old_one(text, se
 
 @pytest.mark.parametrize("text", EACH)
 def test_blocks_of_a_table_on_disk_are_the_variant_of_the_table_in_memory(text, tmp_path, monkeypatch):
-    table = tables.round_to_bfloat16(spread(100, 6))
+    table = table_files.round_to_bfloat16(spread(100, 6))
     path = tmp_path / "t.safetensors"
-    head = tables.header("BF16", table.shape, {})
+    head = table_files.header("BF16", table.shape, {})
     path.write_bytes(head + (table.view(np.uint32) >> 16).astype("<u2").tobytes())
     whole = apply(text, table, counts(100))
     for module in (variants, random_tables):
         monkeypatch.setattr(module, "BLOCK_ROWS", 16)
-    blocks = list(Variant.parse(text).blocks(tables.Stored.open(path), counts(100)))
+    blocks = list(Variant.parse(text).blocks(table_files.Stored.open(path), counts(100)))
     assert [len(block) for block in blocks] == [16] * 6 + [4]
     np.testing.assert_allclose(np.concatenate(blocks), whole, rtol=1e-5, atol=1e-5)
 

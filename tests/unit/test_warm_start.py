@@ -6,10 +6,12 @@ import pytest
 import torch
 from small_corpus import save_corpus
 
-from embscale import ladder, streams, tables
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
-from embscale.warm_start import COLUMNS, HELDOUT_LOSS, STARTS, losses_and_tables, rows
+from embscale.tables import table_files
+from embscale.texts import streams
+from embscale.training import ladder
+from embscale.training.warm_start import COLUMNS, HELDOUT_LOSS, STARTS, losses_and_tables, rows
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -28,7 +30,7 @@ def study(tmp_path):
     (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\t1\t1\nq2\t2\t1\n", "utf-8")
     flags = ["--tokenizer", str(tmp_path), "--max-length", "100", "--special-tokens", "exclude"]
     assert execute("tokenize", [str(tmp_path), *flags, "--output", str(tmp_path / "tokens.safetensors")]) == 0
-    tables.save(tmp_path / "t.safetensors", TABLE, {})
+    table_files.save(tmp_path / "t.safetensors", TABLE, {})
     return tmp_path
 
 

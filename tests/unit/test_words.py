@@ -8,11 +8,13 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from embscale import random_tables, tables, tokens, words
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
-from embscale.words import WordSet, WordVectors
-from embscale.words_table import words_table
+from embscale.report.words_table import words_table
+from embscale.scoring import words
+from embscale.scoring.words import WordSet, WordVectors
+from embscale.tables import random_tables, table_files
+from embscale.texts import tokens
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 TEXTS = tokens.TokenisedTexts(np.arange(40, dtype=np.int32) % 7, np.array([0, 20, 40]))
@@ -371,7 +373,7 @@ FLAGS = ("--random-seeds", "1", "2", "--resamples", "100", "--seed", "1")
 
 def test_the_command_writes_the_same_rows_for_every_table_variant_and_form(tmp_path, tokenizer_folder):
     rows = tokens.load_tokenizer(tokenizer_folder).get_vocab_size()
-    tables.save(tmp_path / "t.safetensors", random_tables.independent(rows, 8, 1), {})
+    table_files.save(tmp_path / "t.safetensors", random_tables.independent(rows, 8, 1), {})
     (tmp_path / "asked.txt").write_text(": s\nmodel layer row vector\n", "utf-8")
     for name in ("a.csv", "b.csv"):
         given = [f"5={tmp_path / 't.safetensors'}", "--tokenizer", str(tokenizer_folder), "--variant", "centred"]
@@ -391,7 +393,7 @@ def test_the_command_writes_the_same_rows_for_every_table_variant_and_form(tmp_p
 
 
 def test_a_table_of_another_tokenizer_is_told(tmp_path, tokenizer_folder, capsys):
-    tables.save(tmp_path / "t.safetensors", np.ones((20, 4), np.float32), {})
+    table_files.save(tmp_path / "t.safetensors", np.ones((20, 4), np.float32), {})
     given = [str(tmp_path / "t.safetensors"), "--tokenizer", str(tokenizer_folder), "-o", str(tmp_path / "w.csv")]
     assert execute("words", given) == 1
     error = capsys.readouterr().err

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from embscale import beir, tables, tokens
-from embscale.retrieval import Scorer
+from embscale.scoring.retrieval import Scorer
+from embscale.tables import table_files
+from embscale.texts import beir, tokens
 from hub.repositories import ROWS, WIDTH, save, save_retrieval, save_texts
 
 pytestmark = pytest.mark.slow
@@ -157,7 +158,7 @@ def test_the_scores_are_those_of_the_published_tables(checkout, run):
         assert np.isclose(rows["value"].item(), expected)
         stored = (checkout / "results/hub/tables" / model).glob("*.safetensors")
         found = [path for path in stored if "." not in path.stem]  # the input table, not the output table beside it
-        assert np.array_equal(tables.load(found[0]), table.float().numpy())
+        assert np.array_equal(table_files.load(found[0]), table.float().numpy())
 
 
 def test_tasks_of_another_kind_are_scored_and_shown(checkout):
@@ -191,7 +192,7 @@ def test_the_page_says_what_took_part_and_what_did_not(checkout):
 
 
 def test_a_change_of_the_fetching_code_does_not_fetch_again(checkout, run, hub):
-    source = checkout / "src/embscale/extraction.py"
+    source = checkout / "src/embscale/checkpoints/extraction.py"
     before = source.read_text()
     source.write_text(before + "\n# changed\n")
     hub.requests.clear()

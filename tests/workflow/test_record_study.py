@@ -167,7 +167,7 @@ def test_a_changed_parameter_is_seen_without_the_tensors_and_changed_back_nothin
 
 
 def test_a_dirty_source_is_seen_whatever_its_time(clone):
-    edit(clone.root / "src/embscale/ladder.py", lambda source: source + b"# a remark\n")
+    edit(clone.root / "src/embscale/training/ladder.py", lambda source: source + b"# a remark\n")
     assert {"train", "score", "render"} <= wanted(clone)
     assert "src/embscale" in clone.dvc("status").stdout
 

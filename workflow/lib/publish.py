@@ -12,8 +12,8 @@ from pathlib import Path
 
 import yaml
 
-from embscale.sharing import withheld
-from embscale.suites import load
+from embscale.checkpoints.sharing import withheld
+from embscale.checkpoints.suites import load
 
 # The remote that the repository carries (.dvc/config): every clone downloads it, so it holds the newest record alone
 # and is not let grow.  Older ones are in the history of git.

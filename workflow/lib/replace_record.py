@@ -9,8 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from embscale import record
 from embscale.errors import EmbscaleError
+from embscale.provenance import kept_results
 
 KEPT = ("*.csv", "metrics.json")  # what a difference of git is read of
 
@@ -19,11 +19,11 @@ def main(study: str) -> int:
     """Compare, report, replace; 1 if a table is damaged."""
     kept, recorded = Path("results") / study / "kept", Path("recorded") / study
     try:
-        described = record.variables(kept, recorded)
+        described = kept_results.variables(kept, recorded)
     except EmbscaleError as error:
         print(f"{error}; remove it and run again", file=sys.stderr)
         return 1
-    if described["whose"] == record.LOCAL:
+    if described["whose"] == kept_results.LOCAL:
         print(
             f"The results of this machine are not those recorded in git: {described['differences']}. "
             f"Another processor rounds differently, so last digits differ and training goes on from there. "

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from embscale.errors import EmbscaleError
-from embscale.notes import NOTE_SUFFIX, outputs_of, read_note
-from embscale.records import checksums, read_record, record_path
+from embscale.provenance.notes import NOTE_SUFFIX, outputs_of, read_note
+from embscale.provenance.snakemake_metadata import checksums, read_record, record_path
 from guards import RunLock
 
 # Where rules write.  A note that names a file elsewhere, as one of a command run by hand may, is not the workflow's.

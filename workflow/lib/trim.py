@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from embscale.records import METADATA
+from embscale.provenance.snakemake_metadata import METADATA
 
 
 def trim(metadata: Path = METADATA) -> int:

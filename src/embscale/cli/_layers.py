@@ -12,8 +12,8 @@ from embscale.errors import EmbscaleError
 if TYPE_CHECKING:
     import numpy as np
 
-    from embscale.hidden_states import HiddenStates
-    from embscale.layer_classifiers import Settings
+    from embscale.layers.classifiers import Settings
+    from embscale.layers.hidden_states import HiddenStates
 
 NAMES = (
     "seeds",
@@ -62,11 +62,11 @@ def params(args: argparse.Namespace, *further: str) -> dict[str, Any]:
 
 def settings(args: argparse.Namespace, *, epochs: int = 0, tree_depth: int = 0) -> Settings:
     """What all fits share; a command without `sgd` or trees needs neither epochs nor depth."""
-    from embscale.layer_classifiers import Settings
+    from embscale.layers.classifiers import Settings
 
     device = args.device
     if device != "cpu":
-        from embscale.retrieval import choose_device
+        from embscale.scoring.retrieval import choose_device
 
         device = choose_device(device).type
     return Settings(
@@ -95,7 +95,7 @@ def keys(
     args: argparse.Namespace, states: HiddenStates, used: np.ndarray, *, texts: str | None = None
 ) -> dict[str, Any]:
     """The columns that all rows of a command start with; a grid has its own tokens and number of texts."""
-    from embscale import probes
+    from embscale.layers import probes
 
     return {
         "suite": args.suite,

@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.cli import _layers
+from embscale.provenance.artifacts import recorded
 
 OWN = ("texts", "split", "random_masks", "inverse_regularisations")
 
@@ -29,14 +29,14 @@ def run(args: argparse.Namespace) -> None:
     import numpy as np
     import pandas as pd
 
-    from embscale import ablations, hidden_states, layer_examples, probes
+    from embscale.layers import ablations, examples, hidden_states, probes
 
     with recorded(command="ablate", params=_layers.params(args, *OWN), inputs=[args.states], outputs=[args.output]) as (
         path,
     ):
         settings = _layers.settings(args)
-        states = layer_examples.held(hidden_states.load(args.states), memory_gb=args.memory_gb)
-        used = layer_examples.used_vectors(states, first_position=args.first_position)
+        states = examples.held(hidden_states.load(args.states), memory_gb=args.memory_gb)
+        used = examples.used_vectors(states, first_position=args.first_position)
 
         def base(vectors: np.ndarray) -> ablations.Base:
             return ablations.base(

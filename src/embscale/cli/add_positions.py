@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.cli.positions import local_files, open_checkpoint
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the table and the texts."""
-    from embscale import extraction, positions, tables, tokens
+    from embscale.checkpoints import extraction
+    from embscale.primer import positions
+    from embscale.tables import table_files
+    from embscale.texts import tokens
 
     source, facts = open_checkpoint(args.checkpoint, args.subfolder)
     config = extraction.read_config(source)
@@ -55,5 +58,5 @@ def run(args: argparse.Namespace) -> None:
         groups, made_of = tokens.load(args.tokens)
         count = len(rows)
         placed = {name: positions.with_positions(texts, count, len(table) - count) for name, texts in groups.items()}
-        tables.save(table_path, table, {"positions": f"rows from {count}"})
+        table_files.save(table_path, table, {"positions": f"rows from {count}"})
         tokens.save(tokens_path, placed, made_of | {"positions": "one token more for each"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.artifacts import note_path, read_note, recorded
+from embscale.provenance.artifacts import note_path, read_note, recorded
 
 TABLES = ("settings", "not_run", "dictionary")
 
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
     """Read notes and results, write tables."""
     import pandas as pd
 
-    from embscale import apparatus
+    from embscale.report import appendix
 
     notes = [note_path(result) for result in args.made]
     inputs = [
@@ -49,14 +49,14 @@ def run(args: argparse.Namespace) -> None:
         checked = {"scores.csv": args.scores, "probes/MODEL.csv": args.probes}
         columns = {name: pd.read_csv(path, nrows=0) for name, path in checked.items()}
         texts = (
-            apparatus.settings_table([read_note(note) for note in notes]),
-            apparatus.not_run_table(
+            appendix.settings_table([read_note(note) for note in notes]),
+            appendix.not_run_table(
                 pd.read_csv(args.inventory),
                 [pd.read_csv(ledger) for ledger in args.claims],
                 {partial.stem: partial.read_text("utf-8") for partial in args.partials},
                 len(args.other_tasks),
             ),
-            apparatus.dictionary(args.readme.read_text("utf-8"), columns),
+            appendix.dictionary(args.readme.read_text("utf-8"), columns),
         )
         for path, text in zip(tables, texts, strict=True):
             path.write_text(text, "utf-8")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.artifacts import read_inputs, recorded
 from embscale.cli.render import add_inputs, add_page, page_metadata
+from embscale.provenance.artifacts import read_inputs, recorded
 from embscale.report.pandoc import DESIGN
 from embscale.report.render import render_chapters
 

@@ -8,9 +8,9 @@ import json
 import sys
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.cli import parse
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,26 +31,26 @@ def run(args: argparse.Namespace) -> None:
     """Check everything, tell every finding, and stop if there is one."""
     import pandas as pd
 
-    from embscale import check
+    from embscale.provenance import result_check
 
     names = ("tasks", "metrics", "tables", "random", "layer_models")
     params = {name: getattr(args, name) for name in names}
     inputs = [*args.results, args.scores, args.layers]
     with recorded(command="check", params=params, inputs=inputs, outputs=[args.output]) as [output]:
-        notes = check.reached_notes(inputs, args.folder)
+        notes = result_check.reached_notes(inputs, args.folder)
         digests: dict[Path, str] = {}
         found = []
         for path, note in notes.items():
-            found += check.note_problems(path, note, digests)
-            found += check.parameter_problems(path, note, functools.partial(parse, note["command"]))
+            found += result_check.note_problems(path, note, digests)
+            found += result_check.parameter_problems(path, note, functools.partial(parse, note["command"]))
         scores, layers = pd.read_csv(args.scores), pd.read_csv(args.layers)
         given = {name: params[name] for name in names[:-1]}
-        found += check.score_problems(scores, **given)
-        found += check.layer_problems(layers, models=args.layer_models)
+        found += result_check.score_problems(scores, **given)
+        found += result_check.layer_problems(layers, models=args.layer_models)
         for line in found:
             print(line, file=sys.stderr)
         if found:
             raise EmbscaleError(f"{args.folder}: {len(found)} findings, the first: {found[0]}")
-        left = [path.as_posix() for path in check.leftovers(notes, args.folder)]
+        left = [path.as_posix() for path in result_check.leftovers(notes, args.folder)]
         counts = {"notes": len(notes), "files": len(digests), "scores": len(scores), "layers": len(layers)}
         output.write_text(json.dumps({"checked": counts, "left over": left}, indent=1) + "\n", "utf-8")

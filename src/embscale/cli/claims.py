@@ -7,13 +7,13 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from embscale.claims import Panel
+    from embscale.claims.table_claims import Panel
 
 TABLES = ("claims", "claims_not_run", "trends", "confounds")
 
@@ -49,16 +49,17 @@ def run(args: argparse.Namespace) -> None:
     """Read, test, correct, write."""
     import pandas as pd
 
-    from embscale import claims, published, statistics
+    from embscale.claims import published_scores, table_claims
+    from embscale.statistics import resampling
 
     names = ("task", "ladder_task", "metric", "other_tasks", "where", "resamples", "seed")
     params = {name: getattr(args, name) for name in names}
     pins = [args.pins] if args.pins.exists() else []
-    inputs = [*args.scores, args.claims, args.registry, *pins, published.FILE]
+    inputs = [*args.scores, args.claims, args.registry, *pins, published_scores.FILE]
     outputs = [args.output, args.trends, *(args.tables / f"{name}.md" for name in TABLES)]
     others = dict(_pair(text) for text in args.other_tasks)
     with recorded(command="claims", params=params, inputs=inputs, outputs=outputs) as (csv, trends, *tables):
-        entries = claims.load(args.claims)
+        entries = table_claims.load(args.claims)
         rows = _read(args.scores, {args.metric, *others.values()}, args.where)
 
         def panel(task: str, metric: str) -> Panel:
@@ -67,12 +68,12 @@ def run(args: argparse.Namespace) -> None:
             # scores.csv, so that its intervals are the same.
             seed = args.seed if task in (args.task, args.ladder_task) else args.seed + zlib.crc32(task.encode())
             given = {"task": task, "metric": metric, "resamples": args.resamples, "seed": seed}
-            return claims.panel(rows, **given) if there else claims.NOTHING
+            return table_claims.panel(rows, **given) if there else table_claims.NOTHING
 
         scored = panel(args.task, args.metric)
         ladder = scored if args.ladder_task == args.task else panel(args.ladder_task, args.metric)
-        printed = published.load()
-        found = claims.ledger(
+        printed = published_scores.load()
+        found = table_claims.ledger(
             entries,
             printed,
             scored,
@@ -82,18 +83,18 @@ def run(args: argparse.Namespace) -> None:
             other={task: panel(task, metric) for task, metric in others.items()},
         )
         found.to_csv(csv, index=False)
-        known = claims.facts(args.registry, args.pins)
+        known = table_claims.facts(args.registry, args.pins)
         panels = {args.task: scored, args.ladder_task: ladder}
         described = pd.concat(
-            [claims.describe(made, known).assign(task=task) for task, made in panels.items()], ignore_index=True
+            [table_claims.describe(made, known).assign(task=task) for task, made in panels.items()], ignore_index=True
         )
         described.to_csv(trends, index=False)
-        along = statistics.confounds(known[known["suite"].isin(published.suites(printed))])
+        along = resampling.confounds(known[known["suite"].isin(published_scores.suites(printed))])
         texts = (
-            claims.claims_table(found),
-            claims.not_run_table(found),
-            claims.description_table(described),
-            claims.confounds_table(along),
+            table_claims.claims_table(found),
+            table_claims.not_run_table(found),
+            table_claims.description_table(described),
+            table_claims.confounds_table(along),
         )
         for path, text in zip(tables, texts, strict=True):
             path.write_text(text, "utf-8")
@@ -110,7 +111,7 @@ def _read(paths: list[Path], metrics: set[str], where: list[str]) -> pd.DataFram
     """Rows of these metrics that fulfil every condition ``COLUMN=VALUE``."""
     import pandas as pd
 
-    from embscale import scores
+    from embscale.scoring import scores
 
     frames = []
     for path in paths:

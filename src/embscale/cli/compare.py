@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.cli.draw import add_where, read_rows
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,12 +19,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, match, write."""
-    from embscale import published, scores
+    from embscale.claims import published_scores
+    from embscale.scoring import scores
 
     params = {"where": args.where}
-    inputs, outputs = [args.scores, published.FILE], [args.output, args.partial]
+    inputs, outputs = [args.scores, published_scores.FILE], [args.output, args.partial]
     with recorded(command="compare", params=params, inputs=inputs, outputs=outputs) as (csv, partial):
         needed = tuple(name for name in scores.COLUMNS if name not in ("dim", "pooling", "special_tokens", "strength"))
-        rows = published.compare(read_rows([args.scores], needed, where=args.where), published.load())
+        rows = published_scores.compare(read_rows([args.scores], needed, where=args.where), published_scores.load())
         rows.to_csv(csv, index=False)
-        partial.write_text(published.comparison_table(rows), "utf-8")
+        partial.write_text(published_scores.comparison_table(rows), "utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.artifacts import recorded
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, sum, write, and print the same."""
-    from embscale import costs
+    from embscale.provenance import costs
 
     inputs = sorted(file for step in args.steps for file in (args.folder / step).glob("*.tsv"))
     with recorded(command="costs", params={"steps": args.steps}, inputs=inputs, outputs=[args.output]) as (output,):

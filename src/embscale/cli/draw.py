@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import embscale.figures
-from embscale.artifacts import file_sha256, recorded
 from embscale.errors import EmbscaleError
 from embscale.figures import NothingToShow
-from embscale.report.markdown import source_fold
+from embscale.provenance.artifacts import file_sha256, recorded
+from embscale.rows.markdown import source_fold
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -68,8 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read the rows, draw, describe."""
-    from embscale import tidy
     from embscale.figures import theme
+    from embscale.rows import tidy
 
     module = load(args.figure)
     params = {"figure": args.figure, "where": args.where, "image": args.image}

@@ -14,20 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embscale import named_tables, random_tables, scores, tables, tokens
-from embscale.artifacts import file_sha256, recorded
-from embscale.named_tables import OF_TASK
 from embscale.progress import progress
-from embscale.variants import Variant
+from embscale.provenance.artifacts import file_sha256, recorded
+from embscale.scoring import named_tables, scores
+from embscale.scoring.named_tables import OF_TASK
+from embscale.tables import random_tables, table_files
+from embscale.tables.variants import Variant
+from embscale.texts import tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy as np
 
-    from embscale.encoder import Gathered
-    from embscale.random_tables import RandomTable
-    from embscale.variants import Context, Source
+    from embscale.scoring.encoder import Gathered
+    from embscale.tables.random_tables import RandomTable
+    from embscale.tables.variants import Context, Source
 
 FULL = Variant("full")
 
@@ -111,9 +113,9 @@ class Case:
         Raises:
             EmbscaleError: the table is missing or broken, or belongs to another tokenizer.
         """
-        from embscale.encoder import Gathered
+        from embscale.scoring.encoder import Gathered
 
-        table: Source = tables.Stored.open(self.source) if isinstance(self.source, Path) else self.source
+        table: Source = table_files.Stored.open(self.source) if isinstance(self.source, Path) else self.source
         rows = table.shape[0]
         known = context(rows) if self.variant.kind in OF_TASK else None
         return Gathered(self.variant.blocks(table, known), rows, ids)
@@ -124,8 +126,8 @@ def run(args: argparse.Namespace) -> None:
     import numpy as np
     import pandas as pd
 
-    from embscale import tasks
-    from embscale.encoder import TableEncoder, TaskTexts
+    from embscale.scoring import tasks
+    from embscale.scoring.encoder import TableEncoder, TaskTexts
 
     cases = _cases(args)
     todo = [tasks.TableTask(name) for name in tasks.expand(args.tasks)]
@@ -140,7 +142,7 @@ def run(args: argparse.Namespace) -> None:
     ) as made:
         tokenizer = tokens.load_tokenizer(args.tokenizer)
         for path in files:
-            named_tables.note_unused_rows(path.name, tables.Stored.open(path).shape[0], tokenizer)
+            named_tables.note_unused_rows(path.name, table_files.Stored.open(path).shape[0], tokenizer)
         special = args.special_tokens == "include"
         texts = [TaskTexts(tokenizer, max_length=args.max_length, special_tokens=special) for _ in todo]
         report = progress("evaluate", len(todo) * (len(cases) + 1))
@@ -193,6 +195,6 @@ def _cases(args: argparse.Namespace) -> list[Case]:
         step, path = named_tables.split_step(text)
         digest = file_sha256(path) if path.is_file() else ""  # a missing one is told of as an input
         keys = named_tables.file_keys(suite=args.suite, model=args.model, step=step, path=path, table_sha256=digest)
-        held = tables.which(path)
+        held = table_files.which(path)
         cases += [Case(path, variant, keys | named_tables.variant_keys(variant, held)) for variant in variants]
     return cases

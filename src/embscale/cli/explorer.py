@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embscale.artifacts import file_sha256, recorded
 from embscale.cli.draw import add_where, read_rows
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import file_sha256, recorded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read the rows, make the page and its note."""
-    from embscale import tokens
     from embscale.explorer import page, payload
+    from embscale.texts import tokens
 
     folders = dict(_pair(text) for text in args.tokenizer)
     tables = [*args.scores, *args.facts, *args.points, *args.confusion, *args.layers]
@@ -94,7 +94,7 @@ def _pair(text: str) -> tuple[str, Path]:
 
 def _speller(folder: Path) -> Callable[[int], str]:
     """What turns a token's number into its text; a part of a character stays in the tokenizer's own spelling."""
-    from embscale import tokens
+    from embscale.texts import tokens
 
     tokenizer = tokens.load_tokenizer(folder)
 

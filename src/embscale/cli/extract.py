@@ -20,12 +20,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embscale.artifacts import file_sha256, note_path, read_note, recorded
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import file_sha256, note_path, read_note, recorded
 
 if TYPE_CHECKING:
-    from embscale.extraction import Location
-    from embscale.ranges import Source
+    from embscale.checkpoints.extraction import Location
+    from embscale.checkpoints.ranges import Source
 
 PACKAGE = "package:"
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     if args.effective is not None and args.table == "output":
         raise EmbscaleError("--effective: it is the input table that block 1 sees; leave --table output away")
     if args.checkpoint.startswith(PACKAGE):
-        from embscale.ranges import package_folder
+        from embscale.checkpoints.ranges import package_folder
 
         _extract_local(args, package_folder(args.checkpoint.removeprefix(PACKAGE)).folder)
     elif Path(args.checkpoint).is_dir():
@@ -71,8 +71,8 @@ def _positions(text: str) -> str | int:
 
 
 def _extract_local(args: argparse.Namespace, folder: Path) -> None:
-    from embscale import extraction
-    from embscale.ranges import LocalFolder
+    from embscale.checkpoints import extraction
+    from embscale.checkpoints.ranges import LocalFolder
 
     source = LocalFolder(folder / args.subfolder)
     location = _locate(args, source)
@@ -88,8 +88,8 @@ def _extract_local(args: argparse.Namespace, folder: Path) -> None:
 def _extract_from_hub(args: argparse.Namespace) -> None:
     from filelock import FileLock
 
-    from embscale import extraction
-    from embscale.hub import HubFolder, resolve
+    from embscale.checkpoints import extraction
+    from embscale.checkpoints.hub import HubFolder, resolve
 
     repo, _, revision = args.checkpoint.partition("@")
     if repo.count("/") != 1 or args.checkpoint.startswith((".", "/")):
@@ -123,7 +123,7 @@ def _params(args: argparse.Namespace) -> dict[str, Any]:
 
 def _is_there(args: argparse.Namespace) -> bool:
     """Whether an earlier run with the same arguments has left the table, whole.  A branch may have moved since."""
-    from embscale.hub import COMMIT
+    from embscale.checkpoints.hub import COMMIT
 
     if not args.output.is_file() or not note_path(args.output).is_file():
         return False
@@ -134,7 +134,7 @@ def _is_there(args: argparse.Namespace) -> bool:
 
 
 def _locate(args: argparse.Namespace, source: Source) -> Location:
-    from embscale import extraction
+    from embscale.checkpoints import extraction
 
     location = extraction.locate(source, extraction.read_config(source), args.table, name=args.tensor)
     rows, dims = location.tensor.shape
@@ -150,7 +150,7 @@ def _locate(args: argparse.Namespace, source: Source) -> Location:
 
 def _origin(source: Source, location: Location) -> dict[str, Any]:
     """Where the bytes lie, for the note."""
-    from embscale.extraction import TOKENIZER_FILES
+    from embscale.checkpoints.extraction import TOKENIZER_FILES
 
     tensor = location.tensor
     present = source.files()
@@ -167,21 +167,24 @@ def _origin(source: Source, location: Location) -> dict[str, Any]:
 
 def _finish(args: argparse.Namespace, source: Source, output: Path) -> dict[str, Any]:
     """Look at the values, apply what --effective asks for; returns what the note shall tell of it."""
-    from embscale import extraction, tables
+    from embscale.checkpoints import extraction
+    from embscale.tables import table_files
 
-    seen = tables.inspect(output)
+    seen = table_files.inspect(output)
     facts: dict[str, Any] = {
         "table_sha256": seen.sha256,
         "rows_not_finite": seen.rows_not_finite,
         "rows_zero": seen.rows_zero,
     }
     if args.effective is not None:
-        from embscale.effective import effective_table
+        from embscale.tables.effective import effective_table
 
         table, applied = effective_table(
-            tables.load(output), extraction.read_config(source), extraction.Weights(source).read, args.effective
+            table_files.load(output), extraction.read_config(source), extraction.Weights(source).read, args.effective
         )
-        tables.save(output, table, {"table": tables.EFFECTIVE, "effective": ", ".join(applied) or "nothing to apply"})
+        table_files.save(
+            output, table, {"table": table_files.EFFECTIVE, "effective": ", ".join(applied) or "nothing to apply"}
+        )
         facts["effective"] = applied
     for complaint in seen.complaints:
         print(f"embscale extract: warning: {args.output}: {complaint}", file=sys.stderr)

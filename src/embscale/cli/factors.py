@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.artifacts import recorded
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> None:
     """Read, compare, write."""
     import pandas as pd
 
-    from embscale import factors, scores
+    from embscale.scoring import factors, scores
 
     against = {name: getattr(args, name) for name in factors.FACTORS}
     params = against | {"resamples": args.resamples, "seed": args.seed}

@@ -9,8 +9,8 @@ import argparse
 import shutil
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Download beside the output, then move whole files there."""
-    from embscale.extraction import weight_files
-    from embscale.hub import HubFolder, download
+    from embscale.checkpoints.extraction import weight_files
+    from embscale.checkpoints.hub import HubFolder, download
 
     repo, _, commit = args.checkpoint.partition("@")
     source = HubFolder(repo, commit, args.subfolder)

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,8 +22,8 @@ def run(args: argparse.Namespace) -> None:
     import mteb
     from mteb.abstasks.retrieval import AbsTaskRetrieval
 
-    from embscale import beir
-    from embscale.hub import trying
+    from embscale.checkpoints.hub import trying
+    from embscale.texts import beir
 
     try:
         task = mteb.get_task(args.task)

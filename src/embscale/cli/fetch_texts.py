@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +23,8 @@ def run(args: argparse.Namespace) -> None:
     """Load as the library does; a text's id is its place in the split."""
     from datasets import load_dataset
 
-    from embscale import beir
-    from embscale.hub import COMMIT, trying
+    from embscale.checkpoints.hub import COMMIT, trying
+    from embscale.texts import beir
 
     repo, _, commit = args.dataset.partition("@")
     if not COMMIT.fullmatch(commit):

@@ -10,8 +10,8 @@ import argparse
 import shutil
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
 
 FILES = (
     "config.json",  # some repositories name the tokenizer's class only here
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> None:
     """Download, load as the library does, save."""
     import transformers
 
-    from embscale.hub import download
+    from embscale.checkpoints.hub import download
 
     repo, _, commit = args.tokenizer.partition("@")
     part = args.output.with_name(f".{args.output.name}.{commit[:12]}.part")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.artifacts import recorded
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> None:
     """Read, summarise, write twice."""
     import pandas as pd
 
-    from embscale import scores
+    from embscale.scoring import scores
 
     params = {"resamples": args.resamples, "seed": args.seed}
     with recorded(command="gather", params=params, inputs=args.scores, outputs=[args.csv, args.parquet]) as (

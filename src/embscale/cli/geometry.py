@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embscale.artifacts import recorded
+from embscale.provenance.artifacts import recorded
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from embscale.hidden_states import HiddenStates
+    from embscale.layers.hidden_states import HiddenStates
 
 NAMES = ("first_position", "vectors", "groups", "dimensions", "neighbours", "resamples", "seed")
 KEYS = ("suite", "model", "step", "texts", "tied")
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
     """Compute and write both."""
     import pandas as pd
 
-    from embscale import geometry, hidden_states
+    from embscale.layers import geometry, hidden_states
 
     params = {name: getattr(args, name) for name in (*NAMES, *KEYS)}
     outputs = [args.output, args.norms]

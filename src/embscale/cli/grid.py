@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.cli import _layers
+from embscale.provenance.artifacts import recorded
 
 OWN = ("texts", "classifiers", "split", "windows", "counts", "epochs")
 
@@ -29,20 +29,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit every cell in both designs, write rows."""
-    from embscale import hidden_states, layer_designs, layer_examples, probes, tidy
+    from embscale.layers import designs, examples, hidden_states, probes
     from embscale.progress import progress
+    from embscale.rows import tidy
 
     with recorded(command="grid", params=_layers.params(args, *OWN), inputs=[args.states], outputs=[args.output]) as (
         path,
     ):
         settings = _layers.settings(args, epochs=args.epochs)
-        states = layer_examples.held(hidden_states.load(args.states), memory_gb=args.memory_gb)
-        used = layer_examples.used_vectors(states, first_position=args.first_position)
+        states = examples.held(hidden_states.load(args.states), memory_gb=args.memory_gb)
+        used = examples.used_vectors(states, first_position=args.first_position)
         keys = _layers.keys(args, states, used)
         frames = []
         told = progress("cells", len(args.classifiers) * len(args.windows) * len(args.counts) * 2)
         for classifier in args.classifiers:
-            for cell in layer_designs.grid(
+            for cell in designs.grid(
                 states,
                 used,
                 settings,

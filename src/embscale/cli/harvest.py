@@ -6,9 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from embscale import beir, corpus
-from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
+from embscale.texts import beir, corpus
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 import csv
 from pathlib import Path
 
-from embscale.artifacts import recorded
+from embscale.provenance.artifacts import recorded
 
 COLUMNS = ("suite", "model", "checkpoint", "repo", "commit", "rows", "dims", "licence", "status", "reason")
 
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Plan, write a row for each checkpoint."""
-    from embscale import suites
+    from embscale.checkpoints import suites
 
     names = ("suites", "layer_suites", "local_paths", "token", "max_table_gb", "max_checkpoint_gb", "max_download_gb")
     params = {name: getattr(args, name) for name in names}

@@ -6,8 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, gather, write."""
-    from embscale import record
+    from embscale.provenance import kept_results
 
     sources = {"scores": args.scores, "layers": args.layers, "claims": [args.claims]}
     outputs = [
@@ -35,13 +35,13 @@ def run(args: argparse.Namespace) -> None:
         curves,
         *csv,
     ):
-        tables = {name: record.gather(paths) for name, paths in sources.items()}
+        tables = {name: kept_results.gather(paths) for name, paths in sources.items()}
         # What single seeds gave is in the probes' own files.
         tables["layers"] = tables["layers"][tables["layers"]["seed"] == "all"]
-        numbers = record.headline(tables, args.metric)
+        numbers = kept_results.headline(tables, args.metric)
         if not all(numbers.values()):
             raise EmbscaleError(f"{args.scores[0]}: no row of the metric {args.metric}; score with it first")
         metrics.write_text(json.dumps(numbers, indent=1) + "\n", "utf-8")
-        record.curves(tables["scores"], args.metric).to_csv(curves, index=False)
+        kept_results.curves(tables["scores"], args.metric).to_csv(curves, index=False)
         for path, rows in zip(csv, tables.values(), strict=True):
             rows.to_csv(path, index=False)

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,10 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, test, correct, write."""
-    from embscale import claims, layer_claims, published
+    from embscale.claims import layer_claims, published_scores, table_claims
 
     paths = {kind: getattr(args, kind) for kind in KINDS}
-    inputs = [*(path for several in paths.values() for path in several), args.claims, published.LAYERS_FILE]
+    inputs = [*(path for several in paths.values() for path in several), args.claims, published_scores.LAYERS_FILE]
     outputs = [args.output, *(args.tables / f"{name}.md" for name in TABLES)]
     params = {"texts": args.texts, "other_texts": args.other_texts}
     with recorded(command="layer-claims", params=params, inputs=inputs, outputs=outputs) as (
@@ -50,15 +50,15 @@ def run(args: argparse.Namespace) -> None:
         not_run,
         compared,
     ):
-        entries = claims.load(args.claims, layer_claims.STATISTICS)
+        entries = table_claims.load(args.claims, layer_claims.STATISTICS)
         frames = {kind: _read(several) for kind, several in paths.items() if several}
         found = layer_claims.ledger(entries, frames, texts=args.texts, other_texts=args.other_texts)
         found.to_csv(csv, index=False)
-        run_.write_text(claims.claims_table(found), "utf-8")
-        not_run.write_text(claims.not_run_table(found), "utf-8")
+        run_.write_text(table_claims.claims_table(found), "utf-8")
+        not_run.write_text(table_claims.not_run_table(found), "utf-8")
         rows = layer_claims.read(frames)
         both = layer_claims.beside_published(rows["probes"], rows["grid"])
-        compared.write_text(published.layer_comparison_table(both), "utf-8")
+        compared.write_text(published_scores.layer_comparison_table(both), "utf-8")
 
 
 def _read(paths: list[Path]) -> pd.DataFrame:

@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.cli.geometry import KEYS, add_keys, described
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> None:
 
     import pandas as pd
 
-    from embscale import hidden_states, logit_lens
+    from embscale.layers import hidden_states, logit_lens
 
     params = {name: getattr(args, name) for name in ("first_position", "vectors", "groups", "seed", *KEYS)}
     inputs = [args.states, *hidden_states.checkpoint_files(args.checkpoint)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale import beir
-from embscale.artifacts import note_path, read_note, recorded
 from embscale.cli.draw import add_where, read_rows
+from embscale.provenance.artifacts import note_path, read_note, recorded
+from embscale.texts import beir
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +44,9 @@ def run(args: argparse.Namespace) -> None:
     import pandas as pd
     import yaml
 
-    from embscale import numbers, record
     from embscale.primer.numbers import primer_numbers
+    from embscale.provenance import kept_results
+    from embscale.report import numbers
 
     notes = [note_path(figure) for figure in args.figures]
     qrels = args.task / "qrels" / "test.tsv"
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
         *args.probes,
         *args.primer,
         *args.losses,
-        *record.compared_files(args.kept, args.recorded),
+        *kept_results.compared_files(args.kept, args.recorded),
         *notes,
     ]
     outputs = [args.variables, *(args.tables / f"{name}.md" for name in TABLES)]
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
             "primer": primer_numbers(**{path.stem: read_rows([path], (), where=[]) for path in args.primer}),
             "ladder": {name: str(training[0]["params"][name]) for name in ("blocks", "steps", "context", "batch")}
             | {"tokens": f"{max(int(rows['tokens'].max()) for rows in losses.values()):,}"},
-            "record": record.variables(args.kept, args.recorded),
+            "record": kept_results.variables(args.kept, args.recorded),
             "versions": training[0]["libraries"],
         }
         variables.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), "utf-8")

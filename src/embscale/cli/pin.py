@@ -26,8 +26,8 @@ def run(args: argparse.Namespace) -> None:
     """Ask the hub, write after every answer, so that nothing is lost when one fails."""
     from huggingface_hub import constants
 
-    from embscale import suites
-    from embscale.hub import resolve
+    from embscale.checkpoints import suites
+    from embscale.checkpoints.hub import resolve
 
     config = read_study(args)
     path = Path(config["hub"]["pins"])

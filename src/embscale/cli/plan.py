@@ -38,6 +38,6 @@ def read_study(args: argparse.Namespace) -> dict[str, Any]:
 
 def run(args: argparse.Namespace) -> None:
     """Read the study as the workflow does, print its plan."""
-    from embscale import suites
+    from embscale.checkpoints import suites
 
     print(suites.render_plan(suites.plan_study(read_study(args), token=suites.has_token())))

@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale import beir, tokens
-from embscale.artifacts import recorded
 from embscale.cli.positions import local_files, open_checkpoint
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
+from embscale.texts import beir, tokens
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read table and positions, score, write."""
-    from embscale import extraction, position_scores, positions
+    from embscale.checkpoints import extraction
+    from embscale.primer import position_scores, positions
 
     source, facts = open_checkpoint(args.checkpoint, args.subfolder)
     config = extraction.read_config(source)

@@ -12,12 +12,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
 
 if TYPE_CHECKING:
-    from embscale.extraction import Weights
-    from embscale.ranges import Source
+    from embscale.checkpoints.extraction import Weights
+    from embscale.checkpoints.ranges import Source
 
 PACKAGE = "package:"
 
@@ -40,7 +40,9 @@ def run(args: argparse.Namespace) -> None:
     """Read what is needed of the checkpoint, write tidy rows."""
     import numpy as np
 
-    from embscale import extraction, positions, tables
+    from embscale.checkpoints import extraction
+    from embscale.primer import positions
+    from embscale.tables import table_files
 
     keys = {"suite": args.suite, "model": args.model, "step": "" if args.step == "main" else args.step}
     names = ("places", "seeds", "checkpoint", "subfolder", "suite", "model", "step")
@@ -50,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     if Path(args.checkpoint).is_file():
         path = Path(args.checkpoint)
         with recorded(command="positions", params=params, inputs=[path], outputs=[args.output]) as (output,):
-            rows = positions.table_rows(tables.load(path).astype(np.float64), seeds=args.seeds)
+            rows = positions.table_rows(table_files.load(path).astype(np.float64), seeds=args.seeds)
             rows.assign(**keys).to_csv(output, index=False, float_format="%.8g")
         return
     source, facts = open_checkpoint(args.checkpoint, args.subfolder)
@@ -70,13 +72,13 @@ def open_checkpoint(address: str, subfolder: str) -> tuple[Source, dict[str, Any
     Raises:
         EmbscaleError: there is no such checkpoint.
     """
-    from embscale.ranges import LocalFolder, package_folder
+    from embscale.checkpoints.ranges import LocalFolder, package_folder
 
     if address.startswith(PACKAGE):
         return LocalFolder(package_folder(address.removeprefix(PACKAGE)).folder / subfolder), {}
     if Path(address).is_dir():
         return LocalFolder(Path(address) / subfolder), {}
-    from embscale.hub import HubFolder, resolve
+    from embscale.checkpoints.hub import HubFolder, resolve
 
     repo, _, revision = address.partition("@")
     if repo.count("/") != 1 or address.startswith((".", "/")):
@@ -87,7 +89,7 @@ def open_checkpoint(address: str, subfolder: str) -> tuple[Source, dict[str, Any
 
 def local_files(source: Source, weights: Weights | None, endings: list[tuple[str, ...]]) -> list[Path]:
     """The files of a checkpoint on disk that some of its tensors are read from; none where it is on the hub."""
-    from embscale.ranges import LocalFolder
+    from embscale.checkpoints.ranges import LocalFolder
 
     if not isinstance(source, LocalFolder):
         return []

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embscale.artifacts import recorded
+from embscale.provenance.artifacts import recorded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> None:
         return
     inputs = []
     if "table" in args:
-        from embscale import tokens
+        from embscale.texts import tokens
 
         inputs = [args.table, tokens.tokenizer_file(args.tokenizer)]
     with recorded(command="primer", params=params, inputs=inputs, outputs=[args.output]) as (output,):
@@ -93,12 +93,13 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _lookup(args: argparse.Namespace) -> pd.DataFrame:
-    from embscale import tables, tokens
     from embscale.primer.lookup import lookup_rows
+    from embscale.tables import table_files
+    from embscale.texts import tokens
 
     return lookup_rows(
         tokens.load_tokenizer(args.tokenizer),
-        tables.load(args.table),
+        table_files.load(args.table),
         args.text,
         columns=args.columns,
         neighbours=args.neighbours,
@@ -106,32 +107,36 @@ def _lookup(args: argparse.Namespace) -> pd.DataFrame:
 
 
 def _gradient(args: argparse.Namespace) -> pd.DataFrame:
-    from embscale import tables, tokens
     from embscale.primer.gradients import gradient_rows
+    from embscale.tables import table_files
+    from embscale.texts import tokens
 
-    return gradient_rows(tokens.load_tokenizer(args.tokenizer), tables.load(args.table), args.text)
+    return gradient_rows(tokens.load_tokenizer(args.tokenizer), table_files.load(args.table), args.text)
 
 
 def _space(args: argparse.Namespace) -> pd.DataFrame:
-    from embscale import tables, tokens
     from embscale.primer.space import space_rows
+    from embscale.tables import table_files
+    from embscale.texts import tokens
 
-    return space_rows(tokens.load_tokenizer(args.tokenizer), tables.load(args.table), args.words)
+    return space_rows(tokens.load_tokenizer(args.tokenizer), table_files.load(args.table), args.words)
 
 
 def _offset(args: argparse.Namespace) -> pd.DataFrame:
-    from embscale import tables, tokens
     from embscale.primer.space import offset_rows
+    from embscale.tables import table_files
+    from embscale.texts import tokens
 
-    return offset_rows(tokens.load_tokenizer(args.tokenizer), tables.load(args.table), args.words, args.places)
+    return offset_rows(tokens.load_tokenizer(args.tokenizer), table_files.load(args.table), args.words, args.places)
 
 
 def _order(args: argparse.Namespace) -> pd.DataFrame:
-    from embscale import tables, tokens
     from embscale.primer.order import order_rows
+    from embscale.tables import table_files
+    from embscale.texts import tokens
 
     tokenizer = tokens.load_tokenizer(args.tokenizer)
-    return order_rows(tokenizer, tables.load(args.table), args.texts, layers=args.layers, seed=args.seed)
+    return order_rows(tokenizer, table_files.load(args.table), args.texts, layers=args.layers, seed=args.seed)
 
 
 def _sinusoidal(args: argparse.Namespace) -> pd.DataFrame:
@@ -160,7 +165,7 @@ def _biases(args: argparse.Namespace) -> pd.DataFrame:
 
 
 def _sizes(args: argparse.Namespace, params: dict[str, object]) -> None:
-    from embscale import suites
+    from embscale.checkpoints import suites
     from embscale.primer.sizes import size_rows, sizes_table
 
     outputs = [args.output, args.partial]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.cli import _layers
+from embscale.provenance.artifacts import recorded
 
 OWN = ("texts", "classifiers", "splits", "inputs", "controls", "epochs", "tree_depth")
 
@@ -45,20 +45,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit one classifier per condition and seed; write rows, confusion counts and curves."""
-    from embscale import hidden_states, layer_classifiers, layer_examples, probes, tidy
+    from embscale.layers import classifiers, examples, hidden_states, probes
     from embscale.progress import progress
+    from embscale.rows import tidy
 
     for flag, known in (
-        ("classifiers", layer_classifiers.CLASSIFIERS),
-        ("inputs", layer_examples.INPUTS),
-        ("controls", tuple(layer_examples.EXPECTED)),
+        ("classifiers", classifiers.CLASSIFIERS),
+        ("inputs", examples.INPUTS),
+        ("controls", tuple(examples.EXPECTED)),
     ):
         _layers.check(flag, getattr(args, flag), known)
     outputs = [args.output, args.confusion, args.curves]
     with recorded(command="probe", params=_layers.params(args, *OWN), inputs=[args.states], outputs=outputs) as paths:
         settings = _layers.settings(args, epochs=args.epochs, tree_depth=args.tree_depth)
-        states = layer_examples.held(hidden_states.load(args.states), memory_gb=args.memory_gb)
-        used = layer_examples.used_vectors(states, first_position=args.first_position)
+        states = examples.held(hidden_states.load(args.states), memory_gb=args.memory_gb)
+        used = examples.used_vectors(states, first_position=args.first_position)
         keys = _layers.keys(args, states, used)
         layers, bootstrap = states.classes, {"resamples": args.resamples, "seed": args.bootstrap_seed}
         conditions = probes.conditions(args.classifiers, args.splits, args.inputs, args.controls)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from embscale.artifacts import recorded
 from embscale.cli.render import add_page, page_metadata
+from embscale.provenance.artifacts import recorded
 from embscale.report import quarto
 
 

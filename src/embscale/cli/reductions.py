@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.cli.geometry import KEYS, add_keys, described
+from embscale.provenance.artifacts import recorded
 
 # Named here, because importing what knows them takes seconds.
 REDUCTIONS = ("pca", "tsne", "umap")
@@ -44,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Compute and write both."""
-    from embscale import hidden_states, reductions, tidy
+    from embscale.layers import hidden_states, reductions
+    from embscale.rows import tidy
 
     params = {name: getattr(args, name) for name in ("reductions", *SETTINGS, *KEYS)}
     outputs = [args.output, args.quality]

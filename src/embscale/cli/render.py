@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
 from embscale.report.machine import machine
 from embscale.report.pandoc import DESIGN
 from embscale.report.render import CHOICES, choose, render

@@ -17,25 +17,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from embscale import beir, named_tables, scores, tables, tokens
-from embscale.artifacts import file_sha256, recorded
 from embscale.errors import EmbscaleError
-from embscale.named_tables import NO_KEYS, OF_TASK
 from embscale.progress import progress
+from embscale.provenance.artifacts import file_sha256, recorded
+from embscale.scoring import named_tables, scores
+from embscale.scoring.named_tables import NO_KEYS, OF_TASK
+from embscale.tables import table_files
+from embscale.texts import beir, tokens
 
 if TYPE_CHECKING:
     import numpy as np
     from tokenizers import Tokenizer
 
-    from embscale.beir import RetrievalData
-    from embscale.random_tables import Generator, RandomTable
-    from embscale.retrieval import Padding, Ranking, Scorer, Table
-    from embscale.tokens import TokenisedTexts
-    from embscale.variants import Rows, Source, Variant
+    from embscale.scoring.retrieval import Padding, Ranking, Scorer, Table
+    from embscale.tables.random_tables import Generator, RandomTable
+    from embscale.tables.variants import Rows, Source, Variant
+    from embscale.texts.beir import RetrievalData
+    from embscale.texts.tokens import TokenisedTexts
 
 REFERENCE = "reference"
 
-# Lines that need no table; `embscale.lexical` makes them.
+# Lines that need no table; `embscale.scoring.lexical` makes them.
 REFERENCES = ("overlap", "overlap_idf", "bm25")
 
 # What the first study did (its notebooks and its evaluation script); a run of one's own leaves special tokens out.
@@ -124,7 +126,7 @@ def run(args: argparse.Namespace) -> None:
     import pandas as pd
 
     from embscale.devices import choose_device
-    from embscale.retrieval import Scorer, depth_of
+    from embscale.scoring.retrieval import Scorer, depth_of
 
     _settle(args)
     device = choose_device(args.device).type
@@ -256,7 +258,7 @@ class Reference:
 
     def rankings(self, scorer: Scorer, used: np.ndarray) -> Iterator[tuple[list[dict[str, Any]], Ranking]]:
         """The only one."""
-        from embscale import lexical
+        from embscale.scoring import lexical
 
         yield [self.keys], getattr(lexical, self.name)(scorer)
 
@@ -321,8 +323,8 @@ def _tokenised(
 
 def _jobs(args: argparse.Namespace) -> tuple[list[Job | Reference], list[Path]]:
     """What to score, and the files that are read for it."""
-    from embscale.random_tables import COLUMNS, parse_random
-    from embscale.variants import Variant
+    from embscale.tables.random_tables import COLUMNS, parse_random
+    from embscale.tables.variants import Variant
 
     variants = [Variant.parse(text) for text in args.variants]
     jobs: list[Job | Reference] = []
@@ -368,15 +370,15 @@ def _file_jobs(
     args: argparse.Namespace, path: Path, step: int | None, variants: list[Variant], draws: Draws
 ) -> list[Job | Reference]:
     """The table of a file and its variants; those that are its first columns in one pass, and with them a pad."""
-    from embscale.retrieval import StoredTable
-    from embscale.variants import Variant
+    from embscale.scoring.retrieval import StoredTable
+    from embscale.tables.variants import Variant
 
     table = StoredTable(path, bfloat16=args.faithful)
     source = Rounded(table.file) if args.faithful else table.file
     rows, dims = table.shape
     digest = named_tables.text_sha256(f"{file_sha256(path)} bf16") if args.faithful else file_sha256(path)
     shared = named_tables.file_keys(suite=args.suite, model=args.model, step=step, path=path, table_sha256=digest)
-    held = tables.which(path)
+    held = table_files.which(path)
     first: dict[int | None, list[dict[str, Any]]] = {}
     passes = [Job(path.name, lambda scorer, used: table, first, rows=rows, dims=dims)]
     jobs: list[Job | Reference] = []
@@ -408,8 +410,8 @@ def _streamed_job(name: str, table: Source, variant: Variant, keys: dict[str, An
 
 def streamed(table: Source, variant: Variant, scorer: Scorer, used: np.ndarray) -> Table:
     """A variant, computed from the table's first row to its last."""
-    from embscale.retrieval import KEPT_BYTES, StreamedTable
-    from embscale.variants import Context
+    from embscale.scoring.retrieval import KEPT_BYTES, StreamedTable
+    from embscale.tables.variants import Context
 
     context = Context.of(scorer.documents, table.shape[0]) if variant.kind in OF_TASK else None
     made = variant.blocks(table, context)
@@ -441,8 +443,8 @@ class Draws:
         """The columns that are asked for, to be put behind tables."""
         import torch
 
-        from embscale import random_tables
-        from embscale.retrieval import Padding, StreamedTable
+        from embscale.scoring.retrieval import Padding, StreamedTable
+        from embscale.tables import random_tables
 
         if self._last is None or self._last[0] != draw:
             self._last = None  # before the next one is made
@@ -469,6 +471,6 @@ class Rounded:
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         """Rows one after the other."""
-        from embscale.tables import round_to_bfloat16
+        from embscale.tables.table_files import round_to_bfloat16
 
         return round_to_bfloat16(self.table[rows])

@@ -6,8 +6,8 @@ import argparse
 import math
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
 
 COLUMNS = ("suite", "model", "rows", "dims", "parameters")
 

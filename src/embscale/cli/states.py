@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from embscale.artifacts import file_sha256, recorded
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import file_sha256, recorded
 
 PARAMS = ["text_split", "strip_html", "strip_punctuation", "texts_count", "min_tokens", "tokens", "first_position"]
 PARAMS += ["batch", "precision", "seed"]
@@ -46,9 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Choose texts, say what their states take, run the model, write the states."""
-    from embscale import hidden_states, texts
     from embscale.devices import choose_device
-    from embscale.tokens import load_tokenizer, tokenizer_file
+    from embscale.layers import hidden_states
+    from embscale.texts import samples
+    from embscale.texts.tokens import load_tokenizer, tokenizer_file
 
     device = choose_device(args.device).type
     params = {name: getattr(args, name) for name in PARAMS} | {"device": device}
@@ -56,8 +57,8 @@ def run(args: argparse.Namespace) -> None:
     inputs = [args.texts, tokenizer_file(args.tokenizer), *weights]
     facts: dict[str, Any] = {}
     with recorded(command="states", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
-        sample = texts.choose(
-            texts.read_texts(args.texts, split=args.text_split),
+        sample = samples.choose(
+            samples.read_texts(args.texts, split=args.text_split),
             load_tokenizer(args.tokenizer),
             count=args.texts_count,
             min_tokens=args.min_tokens,

@@ -11,14 +11,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embscale import beir, tokens
-from embscale.artifacts import recorded
+from embscale.provenance.artifacts import recorded
+from embscale.texts import beir, tokens
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from embscale.static_embeddings import Prediction
-    from embscale.tokens import TokenisedTexts
+    from embscale.texts.tokens import TokenisedTexts
+    from embscale.training.static_embeddings import Prediction
 
 METHODS = {
     "cbow": "word2vec: a token from the mean of its neighbours",
@@ -62,7 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Take the tokens, train, write."""
-    from embscale import static_embeddings, streams, tables
+    from embscale.tables import table_files
+    from embscale.texts import streams
+    from embscale.training import static_embeddings
 
     source = beir.corpus_file(args.corpus)
     params = {name: value for name, value in vars(args).items() if name not in PATHS}
@@ -73,13 +75,13 @@ def run(args: argparse.Namespace) -> None:
         texts = streams.texts_of(stream[: args.max_tokens], separator=separator)
         static_embeddings.check(texts, vocab_size=args.vocab_size, window=args.window)
         table = _train(args, texts, facts)
-        tables.save(output, table, {"method": args.method})
+        table_files.save(output, table, {"method": args.method})
         facts |= {"tokens": len(texts.ids), "rows_zero": int((~table.any(axis=1)).sum())}
 
 
 def _train(args: argparse.Namespace, texts: TokenisedTexts, facts: dict[str, Any]) -> np.ndarray:
     """The table of the method that was asked for; what is learnt on the way goes into `facts`."""
-    from embscale import static_embeddings as static
+    from embscale.training import static_embeddings as static
 
     match args.method:
         case "cbow":
@@ -99,7 +101,7 @@ def _train(args: argparse.Namespace, texts: TokenisedTexts, facts: dict[str, Any
     counts = static.cooccurrences(texts, vocab_size=args.vocab_size, window=args.window)
     if args.method == "ppmi-svd":
         return static.ppmi_svd(counts, dims=args.dim, seed=args.seed)
-    from embscale import glove
+    from embscale.training import glove
 
     table, facts["losses"] = glove.fit(
         counts,
@@ -113,7 +115,7 @@ def _train(args: argparse.Namespace, texts: TokenisedTexts, facts: dict[str, Any
 
 
 def _prediction(args: argparse.Namespace) -> Prediction:
-    from embscale.static_embeddings import Prediction
+    from embscale.training.static_embeddings import Prediction
 
     return Prediction(
         dims=args.dim,

@@ -11,9 +11,9 @@ import argparse
 import re
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.errors import EmbscaleError
 from embscale.progress import progress
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,9 @@ def run(args: argparse.Namespace) -> None:
     import numpy as np
     import pandas as pd
 
-    from embscale import table_geometry, tables, tokens
+    from embscale.scoring import table_geometry
+    from embscale.tables import table_files
+    from embscale.texts import tokens
 
     keys = {"suite": args.suite, "model": args.model, "tied": args.tied}
     steps = [_step(text) for text in args.tables]
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
     with recorded(command="table-geometry", params=params, inputs=inputs, outputs=[args.output]) as (output,):
         frames = []
         for done, (step, path) in enumerate(steps, 1):
-            table = tables.Stored.open(path)
+            table = table_files.Stored.open(path)
             counts = None
             if args.tokens:
                 groups, _ = tokens.load(args.tokens)

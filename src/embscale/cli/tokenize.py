@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from embscale import beir, tokens
-from embscale.artifacts import recorded
+from embscale.provenance.artifacts import recorded
+from embscale.texts import beir, tokens
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale import beir
-from embscale.artifacts import recorded
-from embscale.tokens import END_OF_TEXT
+from embscale.provenance.artifacts import recorded
+from embscale.texts import beir
+from embscale.texts.tokens import END_OF_TEXT
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,9 +7,9 @@ import csv
 import shutil
 from pathlib import Path
 
-from embscale import beir, streams, tokens
-from embscale.artifacts import recorded
 from embscale.progress import progress
+from embscale.provenance.artifacts import recorded
+from embscale.texts import beir, streams, tokens
 
 CHECKPOINT_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 POSITIONS = ("rotary", "learned")
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
     """Train, saving a whole checkpoint after each of the given steps."""
     import torch
 
-    from embscale import ladder
+    from embscale.training import ladder
 
     torch.use_deterministic_algorithms(True)
     source = beir.corpus_file(args.corpus)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.cli import _layers
 from embscale.errors import EmbscaleError
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit on each source and on all mixed, test on each, write rows."""
-    from embscale import hidden_states, layer_designs, layer_examples, probes
+    from embscale.layers import designs, examples, hidden_states, probes
 
     paths = dict(_named(given) for given in args.states)
     if len(paths) < 2 or len(paths) < len(args.states):
@@ -35,14 +35,14 @@ def run(args: argparse.Namespace) -> None:
         sources = {name: hidden_states.load(file) for name, file in paths.items()}
         keys = {
             name: _layers.keys(
-                args, states, layer_examples.used_vectors(states, first_position=args.first_position), texts=name
+                args, states, examples.used_vectors(states, first_position=args.first_position), texts=name
             )
             for name, states in sources.items()
         }
         settings = _layers.settings(args)
         layers = next(iter(sources.values())).classes
         frames = []
-        for cell in layer_designs.transfer(
+        for cell in designs.transfer(
             sources, settings, first_position=args.first_position, seeds=args.seeds, name=args.model
         ):
             described = keys[cell.tested_on] | cell.condition.described() | {"trained_on": cell.trained_on}

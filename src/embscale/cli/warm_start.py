@@ -9,10 +9,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embscale import beir, streams, tables, tokens
-from embscale.artifacts import recorded
 from embscale.progress import progress
-from embscale.warm_start import STARTS
+from embscale.provenance.artifacts import recorded
+from embscale.tables import table_files
+from embscale.texts import beir, streams, tokens
+from embscale.training.warm_start import STARTS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,8 +52,8 @@ def run(args: argparse.Namespace) -> None:
     """Read texts and table, train from each start, score, write."""
     import torch
 
-    from embscale import ladder, warm_start
-    from embscale.retrieval import Scorer, depth_of
+    from embscale.scoring.retrieval import Scorer, depth_of
+    from embscale.training import ladder, warm_start
 
     torch.use_deterministic_algorithms(True)
     params = {name: value for name, value in vars(args).items() if name not in PATHS}
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
 
         warm_start.rows(
             args.starts,
-            table=tables.load(args.table),
+            table=table_files.load(args.table),
             training=training,
             unseen=unseen[: ladder.HELDOUT_TOKENS],
             shape={name: getattr(args, name) for name in ("vocab_size", "blocks", "head_width")},

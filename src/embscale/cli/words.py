@@ -13,8 +13,8 @@ import argparse
 import re
 from pathlib import Path
 
-from embscale import tokens
-from embscale.artifacts import recorded
+from embscale.provenance.artifacts import recorded
+from embscale.texts import tokens
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,9 +60,9 @@ def run(args: argparse.Namespace) -> None:
     import numpy as np
     import pandas as pd
 
-    from embscale import words
-    from embscale.tables import Stored
-    from embscale.variants import Variant
+    from embscale.scoring import words
+    from embscale.tables.table_files import Stored
+    from embscale.tables.variants import Variant
 
     variants = [Variant.parse(text) for text in ["full", *args.variants]]
     given = [re.fullmatch(r"(?:(\d+)=|main=)?(.+)", text) for text in args.tables]

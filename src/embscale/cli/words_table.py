@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.artifacts import recorded
 from embscale.cli.draw import read_rows
+from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, choose, write."""
-    from embscale.words import COLUMNS
-    from embscale.words_table import words_table
+    from embscale.report.words_table import words_table
+    from embscale.scoring.words import COLUMNS
 
     with recorded(command="words-table", params={"model": args.model}, inputs=args.rows, outputs=[args.output]) as (
         output,

@@ -19,8 +19,8 @@ CONTROLS = {"gaussian": "Gaussian", "study_random": "study's random", "scalar_no
 REAL = "hidden states"
 LENGTH = "length alone"
 
-# What it takes for an outcome to be as it was predicted (`embscale.layer_examples.EXPECTED`), where that is not chance:
-# "high" is nearer to the hidden states than to chance, "norm" so near to the classifier that is given the length.
+# When an outcome counts as predicted (`embscale.layers.examples.EXPECTED`), where that is not chance: "high" is
+# nearer to the hidden states than to chance, "norm" this near to the classifier that is given the norm.
 NEAR = 0.05
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale import published
+from embscale.claims import published_scores
 from embscale.figures import theme
 from embscale.figures.layer_accuracy import PERCENT
 
@@ -51,7 +51,7 @@ def _ways(rows: pd.DataFrame) -> list[tuple[str, str]]:
 
 def _published(models: list[str]) -> pd.DataFrame:
     """What the study published of these models' grids."""
-    theirs = published.huang()
+    theirs = published_scores.huang()
     return theirs[theirs["model"].isin(models) & (theirs["source"] == "grid")]
 
 

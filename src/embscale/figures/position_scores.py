@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from embscale.figures import theme
 from embscale.figures.scaling import PERCENT, metric_label
-from embscale.position_scores import ALONE, LEARNED, RANDOM, RANDOM_TABLE
+from embscale.primer.position_scores import ALONE, LEARNED, RANDOM, RANDOM_TABLE
 
 COLUMNS = ("suite", "model", "kind", "seed", "quantity", "metric", "value", "ci_low", "ci_high", "n")
 

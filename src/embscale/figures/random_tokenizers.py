@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale import published
+from embscale.claims import published_scores
 from embscale.figures import NothingToShow, theme
 from embscale.figures.scaling import PERCENT, metric_label
 from embscale.figures.suite_variants import TASK
@@ -15,7 +15,7 @@ COLUMNS = ("tokenizer", "variant", "seed", "dim", "task", "metric", "value")
 
 def reported(metric: str) -> pd.DataFrame:
     """What the study published: mean, lowest and highest over its seeds."""
-    rows = published.load()
+    rows = published_scores.load()
     random = rows[(rows["suite"] == "random") & (rows["metric"] == metric) & (rows["task"] == TASK) & rows["valid"]]
     return _bands(random.rename(columns={"dims": "dim"}))
 

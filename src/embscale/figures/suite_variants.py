@@ -10,7 +10,7 @@ import math
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale import published
+from embscale.claims import published_scores
 from embscale.figures import NothingToShow, theme
 from embscale.figures.scaling import PERCENT, metric_label
 
@@ -32,7 +32,7 @@ TITLES = {
 
 def reported(metric: str, task: str) -> pd.DataFrame:
     """What the study published for a task, sound values only; random tables at the widths of the suite's models."""
-    rows = published.load()
+    rows = published_scores.load()
     rows = rows[(rows["task"] == task) & (rows["metric"] == metric) & rows["valid"] & rows["suite"].isin(list(TITLES))]
     widest = rows.groupby(["suite", "model", "variant"])["variant_dims"].transform("max")
     return rows[rows["variant_dims"].isna() | (rows["variant_dims"] == widest)]

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from embscale.figures import NothingToShow, theme
 from embscale.figures.scaling import PERCENT, metric_label
-from embscale.statistics import Band, seed_band
-from embscale.warm_start import HELDOUT_LOSS, STARTS
+from embscale.statistics.resampling import Band, seed_band
+from embscale.training.warm_start import HELDOUT_LOSS, STARTS
 
 COLUMNS = ("start", "seed", "step", "metric", "value")
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from embscale.figures import NothingToShow, theme
 from embscale.figures.static_scaling import SUITES
 from embscale.figures.suites import MARKERS
-from embscale.words import OWN
+from embscale.scoring.words import OWN
 
 COLUMNS = (
     "suite", "model", "step", "variant", "dim", "probe", "set", "section", "form", "metric", "value", "ci_low",

@@ -10,7 +10,7 @@ from embscale.figures import NothingToShow, theme
 from embscale.figures.static_scaling import SUITES
 from embscale.figures.suites import MARKERS
 from embscale.figures.words_probes import suites, widest_last
-from embscale.words import BANDS, TWO_FORMS
+from embscale.scoring.words import BANDS, TWO_FORMS
 
 COLUMNS = (
     "suite", "model", "step", "variant", "dim", "probe", "set", "section", "form", "metric", "value", "ci_low",

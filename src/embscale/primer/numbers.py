@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from embscale.positions import Scheme
+from embscale.primer.positions import Scheme
 from embscale.primer.sizes import EXAMPLE, millions, percent
 
 Variables = dict[str, Any]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from embscale.numbers import markdown_table
-from embscale.positions import scheme
-from embscale.suites import Checkpoint
+from embscale.checkpoints.suites import Checkpoint
+from embscale.primer.positions import scheme
+from embscale.report.numbers import markdown_table
 
 # Shapes that lectures use, with their parameters where there is a whole model.
 EXAMPLES: tuple[dict[str, Any], ...] = (
@@ -51,8 +51,8 @@ def size_rows(registry: Mapping[str, Sequence[Checkpoint]]) -> pd.DataFrame:
         A row for each model: ``suite`` (example for the examples), ``model``, ``rows`` and ``dims`` of its input
         table, ``tied``, parameters of the input ``table``, of all ``tables`` (twice as many where the output table is
         another), of the whole model as ``parameters``, the ``share`` of the tables in them, how the family
-        tells ``positions`` apart (`embscale.positions.scheme`), the ``source`` of these facts, and whether any of them
-        is ``recalled`` from memory or estimated.  Empty where not known.
+        distinguishes ``positions`` (`embscale.primer.positions.scheme`), the ``source`` of these facts, and whether any
+        of them is ``recalled`` from memory or estimated.  Empty where not known.
     """
     families = {point.family for points in registry.values() for point in points}
     schemes = {name: scheme({"model_type": name}) for name in families}

@@ -1,0 +1,527 @@
+"""What a layer classifier has learned: which dimensions, how many, how stably, at which positions.
+
+Huang et al.'s questions 1 and 3 (Fig. 7 and 8), each with a control.  All start from one logistic regression on raw
+vectors, fitted and tested once for each seed.  Its weights are looked at in two scales: for ``standardised``
+dimensions, and for the dimensions as they are (``raw``, the study's), where a dimension that varies little needs a
+large weight to say anything (I-39).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from embscale.layers.classifiers import LOGISTIC_REGRESSION, Linear, Settings, logistic_regression, tested
+from embscale.layers.examples import NO_CONTROL, RAW, Examples, Prepare, halves
+from embscale.layers.hidden_states import HiddenStates
+from embscale.layers.probes import KEYS, Condition, Fit, fitted, interval_rows, warn
+from embscale.statistics.resampling import CONFIDENCE, seed_band
+
+COLUMNS = [
+    *KEYS,
+    "experiment",
+    "split",
+    "weights",
+    "choice",
+    "inverse_regularisation",
+    "k",
+    "fill",
+    "refit",
+    "positions",
+    "dimension",
+    "layer",
+    "seed",
+    "metric",
+    "value",
+    "ci_low",
+    "ci_high",
+    "n",
+]
+
+TOP = 8  # dimensions of each layer that the study shows
+SHARES = (50, 90)  # percent of the summed weights
+SCALES = ("raw", "standardised")
+FILLS = ("zero", "mean")
+CURVE_POINTS = 64  # of the cumulative curve
+INNER_FOLDS = 2  # divisions of each training set that choose C
+
+# Choices of the experiment "position": places in the text, of a classifier without the first positions and of one with
+# them, and both as a whole.
+BUCKET = "bucket"
+WITH_FIRST_BUCKET = "bucket_with_first"
+WITHOUT_FIRST = "without_first"
+WITH_FIRST = "with_first"
+NO_FIRST = {
+    "experiment": "position",
+    "choice": WITH_FIRST,
+    "seed": "all",
+    "metric": "accuracy",
+    "value": math.nan,
+    "n": 0,
+}
+
+Rows = Iterator[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Base:
+    """The classifications that ablations start from, one for each seed.
+
+    Attributes:
+        seeds: of the splits.
+        fits: tested classifiers.
+        trains, tests: what each was fitted and tested on.
+        condition: classifier, split and input, the same for all.
+        settings: see there.
+        resamples: bootstrap resamples of the texts.
+        bootstrap_seed: of the resamples.
+    """
+
+    seeds: Sequence[int]
+    fits: Sequence[Fit]
+    trains: Sequence[Examples]
+    tests: Sequence[Examples]
+    condition: Condition
+    settings: Settings
+    resamples: int
+    bootstrap_seed: int
+
+    @property
+    def models(self) -> list[Linear]:
+        """The classifier of each seed."""
+        return [fit.fitted.model for fit in self.fits]
+
+    @property
+    def width(self) -> int:
+        """Dimensions of a vector."""
+        return self.models[0].weights.shape[1]
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the classes."""
+        return self.trains[0].states.classes
+
+    def accuracies(self, predicted: Sequence[Sequence[np.ndarray]]) -> Rows:
+        """Rows of the accuracy of some predictions, and its change against the base's on the same vectors.
+
+        Args:
+            predicted: for each seed one or more ``[tested vectors]``, as of several random draws.
+        """
+        members = [
+            (seed, fit, prediction)
+            for seed, fit, predictions in zip(self.seeds, self.fits, predicted, strict=True)
+            for prediction in predictions
+        ]
+        for name in (*self.seeds, "all"):
+            some = [(fit, prediction) for seed, fit, prediction in members if name in (seed, "all")]
+            correct = np.concatenate([prediction == fit.true for fit, prediction in some]).astype(float)
+            before = np.concatenate([fit.predicted == fit.true for fit, _ in some])
+            yield from (
+                {"seed": str(name)} | row
+                for row in interval_rows(
+                    np.concatenate([fit.text for fit, _ in some]),
+                    {"accuracy": correct, "accuracy_change": correct - before},
+                    resamples=self.resamples,
+                    seed=self.bootstrap_seed,
+                )
+            )
+
+
+def base(
+    states: HiddenStates,
+    used: np.ndarray,
+    settings: Settings,
+    *,
+    split: str,
+    seeds: Sequence[int],
+    resamples: int,
+    bootstrap_seed: int,
+    name: str,
+) -> Base:
+    """Fit and test the classifiers that ablations start from.
+
+    Args:
+        states: in memory, if they fit there.
+        used: vectors that take part, bool ``[vectors]``.
+        settings: see there.
+        split: how to divide.
+        seeds: of the splits.
+        resamples: bootstrap resamples of the texts.
+        bootstrap_seed: of the resamples.
+        name: of the model, for warnings.
+    """
+    condition = Condition(LOGISTIC_REGRESSION, split, RAW, NO_CONTROL)
+    trains: list[Examples] = []
+    tests: list[Examples] = []
+    fits: list[Fit] = []
+    for seed in seeds:
+        parts = halves(states, used, split=split, test_fraction=settings.test_fraction, seed=seed)
+        train, test = (Examples(states, part, settings.chunk) for part in parts)
+        trains.append(train)
+        tests.append(test)
+        fits.append(fitted(condition, train, test, settings, seed=seed, start=fits[-1].fitted if fits else None))
+        warn(fits[-1].fitted, condition, seed=seed, name=name)
+    return Base(seeds, fits, trains, tests, condition, settings, resamples, bootstrap_seed)
+
+
+def ablations(found: Base, *, random_masks: int) -> pd.DataFrame:
+    """All ablations of one classification; seed ``all`` is over all seeds.
+
+    For an accuracy that is the mean over all tested vectors, with an interval over texts; for what is read from
+    weights the mean over seeds, with Student's interval.
+
+    Args:
+        found: from `base`.
+        random_masks: random sets of dimensions for each seed and size.
+
+    Returns:
+        Rows with `COLUMNS`, but for those of `KEYS` and the split.
+    """
+    permuted = [
+        permuted_loss(model, train, seed=seed)
+        for model, train, seed in zip(found.models, found.trains, found.seeds, strict=True)
+    ]
+    made = (
+        contributions(found),
+        cumulative(found),
+        stability(found),
+        importance(found, permuted),
+        masks(found, permuted, random_masks=random_masks),
+        prefixes(found),
+        positions(found, BUCKET),
+    )
+    return pd.DataFrame([row for rows in made for row in rows])
+
+
+def weights_of(model: Linear, scale: str) -> np.ndarray:
+    """Weights ``[classes, dimensions]`` in one of `SCALES`."""
+    return model.raw_weights if scale == "raw" else model.weights
+
+
+def shares(weights: np.ndarray) -> np.ndarray:
+    """Percent of the summed absolute weights of each layer, ``[classes, dimensions]`` (Fig. 7)."""
+    magnitude = np.abs(weights)
+    return 100 * magnitude / magnitude.sum(axis=1, keepdims=True)
+
+
+def frequent(weights: np.ndarray) -> np.ndarray:
+    """Dimensions, first those that are among the top 8 of most layers, among equals those of larger share.
+
+    The study picks 591, 690, 581 and 239 of gpt2-medium by eye as the ones that "frequently appear".
+    """
+    percent = shares(weights)
+    ranked = np.argsort(-percent, axis=1, kind="stable")[:, :TOP]
+    often = np.bincount(ranked.ravel(), minlength=percent.shape[1])
+    return np.lexsort((-percent.sum(axis=0), -often))
+
+
+def sizes(limit: int) -> list[int]:
+    """1, 2, 4 ... up to `limit`, which is the last."""
+    powers = [2**i for i in range(limit.bit_length()) if 2**i < limit]
+    return [*powers, limit]
+
+
+def contributions(found: Base) -> Rows:
+    """The top 8 dimensions of each layer with signed percent (Fig. 7), and how many of them are positive.
+
+    ``k`` is the rank.  Seed ``all`` ranks by the mean share over seeds and gives the mean signed percent.
+    """
+    for scale in SCALES:
+        signed = np.stack([shares(weights_of(m, scale)) * np.sign(m.weights) for m in found.models])
+        for name, some in _seeds_and_all(signed, found.seeds):
+            order = np.argsort(-np.abs(some).mean(axis=0), axis=1, kind="stable")[:, :TOP]
+            for i, layer in enumerate(found.layers):
+                tops = some[:, i, order[i]]
+                keys = {"weights": scale, "layer": layer, "seed": name}
+                for rank, dimension in enumerate(order[i]):
+                    detail = {"experiment": "contribution", "metric": "percent", "k": rank + 1}
+                    yield keys | detail | {"dimension": int(dimension)} | _over_seeds(tops[:, rank])
+                detail = {"experiment": "sign", "metric": "positive_share", "k": tops.shape[1]}
+                yield keys | detail | _over_seeds((tops > 0).mean(axis=1))
+
+
+def cumulative(found: Base) -> Rows:
+    """Percent of the summed weights that the k largest make up (Fig. 8), and how many make up 50 % and 90 %.
+
+    Choice ``random`` is the same of weights drawn from a normal distribution: a curve that bends no more says that
+    no dimension stands out.
+    """
+    kinds = [("largest", scale, np.stack([weights_of(m, scale) for m in found.models])) for scale in SCALES]
+    shape = found.models[0].weights.shape
+    kinds.append(("random", "", np.stack([np.random.default_rng(s).standard_normal(shape) for s in found.seeds])))
+    ks = np.unique(np.linspace(1, found.width, min(CURVE_POINTS, found.width)).round().astype(int))
+    for choice, scale, weights in kinds:
+        curves = np.cumsum(-np.sort(-np.stack([shares(some) for some in weights]), axis=2), axis=2)
+        for name, some in _seeds_and_all(curves, found.seeds):
+            for i, layer in enumerate(found.layers):
+                keys = {"experiment": "cumulative", "choice": choice, "weights": scale, "layer": layer, "seed": name}
+                for share in SHARES:
+                    needed = (some[:, i] < share).sum(axis=1) + 1
+                    yield keys | {"metric": f"dimensions_for_{share}_percent"} | _over_seeds(needed)
+                if name == "all":
+                    for k in ks:
+                        yield keys | {"metric": "percent", "k": int(k)} | _over_seeds(some[:, i, k - 1])
+
+
+def stability(found: Base) -> Rows:
+    """Share of the k most frequent dimensions that two seeds have in common, on average over pairs of seeds.
+
+    Choice ``random`` is what two random sets of k have in common on average, k of all dimensions (hypergeometric).
+    """
+    for scale in SCALES:
+        orders = [frequent(weights_of(model, scale)) for model in found.models]
+        for k in sizes(found.width // 2):
+            overlap = np.array([[len(np.intersect1d(a[:k], b[:k])) / k for b in orders] for a in orders])
+            keys = {"experiment": "stability", "metric": "overlap", "k": k, "seed": "all"}
+            yield keys | {"choice": "frequent", "weights": scale} | _over_pairs(overlap)
+    for k in sizes(found.width // 2):
+        chance = k / found.width
+        exact = {"value": chance, "ci_low": chance, "ci_high": chance}
+        yield {"experiment": "stability", "metric": "overlap", "k": k, "seed": "all", "choice": "random"} | exact
+
+
+def permuted_loss(model: Linear, examples: Examples, *, seed: int) -> np.ndarray:
+    """Accuracy lost when one dimension's values are exchanged between vectors, ``[dimensions]`` (Breiman 2001).
+
+    The logits of a linear model move by one dimension's part alone, so that all dimensions cost little more than one
+    prediction; scikit-learn's `permutation_importance` predicts anew for each.  Values are exchanged among the vectors
+    that are read at once.
+
+    Args:
+        model: classifier.
+        examples: for a choice of dimensions to mask, those it was trained on.
+        seed: of the permutations.
+    """
+    generator = np.random.default_rng(seed)
+    lost = np.zeros(model.weights.shape[1])
+    for features, labels, _ in examples.chunks():
+        logits, standardised = model.logits(features), model.standardised(features)
+        right = (logits.argmax(axis=1) == labels).sum()
+        for dimension, weights in enumerate(model.weights.T.astype(np.float32)):
+            column = standardised[:, dimension]
+            moved = logits + (generator.permutation(column) - column)[:, None] * weights
+            lost[dimension] += right - (moved.argmax(axis=1) == labels).sum()
+    return lost / len(examples)
+
+
+def importance(found: Base, permuted: Sequence[np.ndarray]) -> Rows:
+    """What exchanging each dimension's values costs, beside its share in the weights of all layers (I-39).
+
+    Args:
+        found: from `base`.
+        permuted: from `permuted_loss`, for each seed.
+    """
+    lost = np.stack(permuted)
+    for dimension in range(found.width):
+        keys = {"experiment": "importance", "choice": "permuted", "dimension": dimension, "seed": "all"}
+        yield keys | {"metric": "accuracy_change"} | _over_seeds(-lost[:, dimension])
+    for scale in SCALES:
+        percent = np.stack([shares(weights_of(model, scale)).mean(axis=0) for model in found.models])
+        for dimension in range(found.width):
+            keys = {"experiment": "importance", "weights": scale, "dimension": dimension, "seed": "all"}
+            yield keys | {"metric": "percent"} | _over_seeds(percent[:, dimension])
+        ranks = np.array([stats.spearmanr(one, other).statistic for one, other in zip(percent, lost, strict=True)])
+        for name, some in _seeds_and_all(ranks, found.seeds):
+            keys = {"experiment": "importance", "weights": scale, "seed": name}
+            yield keys | {"metric": "rank_correlation"} | _over_seeds(some)
+
+
+def masks(found: Base, permuted: Sequence[np.ndarray], *, random_masks: int) -> Rows:
+    """Accuracy without some dimensions: the frequent ones, the important, those of largest variance, or random ones.
+
+    The ``important`` are those whose exchange costs most among the vectors trained on; dimensions of largest variance
+    are called outliers.
+
+    Without refit a masked dimension is set to ``zero`` at evaluation, as in the study, or to its ``mean``, which says
+    nothing about the layer and leaves the classifier where it has learned.  With refit a classifier learns from the
+    other dimensions alone; of the random masks only the first of each seed.  Which dimensions are frequent is asked in
+    both scales, with refit in the standardised one alone.
+    """
+    yield from (
+        {"experiment": "mask", "choice": "none", "k": 0, "refit": False} | row
+        for row in found.accuracies([[fit.predicted] for fit in found.fits])
+    )
+    every = np.arange(found.width)
+    for k in sizes(found.width // 2):
+        chosen: dict[tuple[str, str], list[list[np.ndarray]]] = {
+            ("frequent", scale): [[frequent(weights_of(m, scale))[:k]] for m in found.models] for scale in SCALES
+        }
+        chosen["important", ""] = [[np.argsort(-lost, kind="stable")[:k]] for lost in permuted]
+        chosen["outlier", ""] = [[np.argsort(-m.scale, kind="stable")[:k]] for m in found.models]
+        chosen["random", ""] = [
+            [np.random.default_rng([seed, draw]).permutation(every)[:k] for draw in range(random_masks)]
+            for seed in found.seeds
+        ]
+        for (choice, scale), of_seeds in chosen.items():
+            keys = {"experiment": "mask", "choice": choice, "weights": scale, "k": k}
+            without = [
+                _masked(m, test, some) for m, test, some in zip(found.models, found.tests, of_seeds, strict=True)
+            ]
+            for fill in FILLS:
+                detail = {"fill": fill, "refit": False}
+                yield from (keys | detail | row for row in found.accuracies([some[fill] for some in without]))
+            if scale != "raw":
+                again = _refit(found, [np.setdiff1d(every, some[0]) for some in of_seeds])
+                yield from (keys | {"refit": True} | row for row in found.accuracies(again))
+
+
+def _masked(model: Linear, test: Examples, masked: Sequence[np.ndarray]) -> dict[str, list[np.ndarray]]:
+    """Predictions ``[vectors]`` with each mask applied, by what is put in its place."""
+    predicted = {fill: [np.empty(len(test), np.int64) for _ in masked] for fill in FILLS}
+    for features, _, places in test.chunks():
+        logits, standardised = model.logits(features), model.standardised(features)
+        for i, dimensions in enumerate(masked):
+            weights = model.weights[:, dimensions].astype(np.float32)
+            # In standardised dimensions the mean is 0, and 0 is this.
+            zero = -model.mean[dimensions] / model.scale[dimensions]
+            without = logits - standardised[:, dimensions] @ weights.T
+            predicted["mean"][i][places] = without.argmax(axis=1)
+            predicted["zero"][i][places] = (without + weights @ zero).argmax(axis=1)
+    return predicted
+
+
+def _refit(found: Base, kept: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+    """Predictions of classifiers that learn from some dimensions alone, begun at what the whole one knows of them."""
+    predicted = []
+    for model, train, test, dimensions in zip(found.models, found.trains, found.tests, kept, strict=True):
+        only = _columns(dimensions)
+        start = replace(model, weights=model.weights[:, dimensions])
+        again = logistic_regression(replace(train, prepare=only), found.settings, start=start)
+        predicted.append([tested(again, replace(test, prepare=only))["predicted"]])
+    return predicted
+
+
+def regularisation(found: Base, *, inverse_regularisations: Sequence[float]) -> Rows:
+    """Accuracy by the strength of the penalty, and with the strength that each training set chooses by itself (I-37).
+
+    A training set is divided again, twice, by what it must not share with its test set; the C of highest mean accuracy
+    is chosen, of equals the smallest.
+
+    Args:
+        found: from `base`.
+        inverse_regularisations: values of C to try.
+    """
+    tried = sorted(inverse_regularisations)
+    paths, chosen = [], []
+    for seed, train, test in zip(found.seeds, found.trains, found.tests, strict=True):
+        paths.append(_path(found, train, test, tried, seed=seed))
+        scores = np.zeros(len(tried))
+        for fold in range(INNER_FOLDS):
+            parts = halves(
+                train.states,
+                np.asarray(train.part.any(axis=0)),
+                split=found.condition.split,
+                test_fraction=found.settings.test_fraction,
+                seed=INNER_FOLDS * seed + fold,
+            )
+            fit_on, judge_on = (replace(train, part=part & train.part) for part in parts)
+            path = _path(found, fit_on, judge_on, tried, seed=seed)
+            scores += [(fit.predicted == fit.true).mean() for fit in path]
+        chosen.append(int(scores.argmax()))
+    for i, value in enumerate(tried):
+        fits = [path[i] for path in paths]
+        keys = {"experiment": "regularisation", "choice": "given", "inverse_regularisation": value}
+        yield from (keys | row for row in found.accuracies([[fit.predicted] for fit in fits]))
+        share = float(np.mean([fit.converged for fit in fits]))
+        yield keys | {"seed": "all", "metric": "converged", "value": share, "n": len(fits)}
+    keys = {"experiment": "regularisation", "choice": "cross_validated"}
+    for seed, i in zip(found.seeds, chosen, strict=True):
+        yield keys | {"seed": str(seed), "metric": "inverse_regularisation", "value": tried[i]}
+    predicted = [[path[i].predicted] for path, i in zip(paths, chosen, strict=True)]
+    yield from (keys | row for row in found.accuracies(predicted))
+
+
+def _path(found: Base, train: Examples, test: Examples, values: Sequence[float], *, seed: int) -> list[Fit]:
+    """A tested classifier for each C, each begun where the one before has stopped."""
+    fits: list[Fit] = []
+    for value in values:
+        settings = replace(found.settings, inverse_regularisation=value)
+        start = fits[-1].fitted if fits else None
+        fits.append(fitted(found.condition, train, test, settings, seed=seed, start=start))
+    return fits
+
+
+def _columns(dimensions: np.ndarray) -> Prepare:
+    return lambda features, labels, vectors: features[:, dimensions]
+
+
+def prefixes(found: Base) -> Rows:
+    """Accuracy of classifiers of the ``first`` k dimensions and of k ``random`` ones: are some places privileged?"""
+    every = np.arange(found.width)
+    orders = {
+        "first": [every for _ in found.seeds],
+        "random": [np.random.default_rng([seed, found.width]).permutation(every) for seed in found.seeds],
+    }
+    for choice, of_seeds in orders.items():
+        for k in sizes(found.width):
+            keys = {"experiment": "prefix", "choice": choice, "k": k, "refit": True}
+            whole = [[fit.predicted] for fit in found.fits]
+            predicted = _refit(found, [np.sort(order[:k]) for order in of_seeds]) if k < found.width else whole
+            yield from (keys | row for row in found.accuracies(predicted))
+
+
+def positions(found: Base, choice: str) -> Rows:
+    """Accuracy by place in the text, in buckets that double: 0, 1, 2-3, 4-7 and so on."""
+    last = max(int(fit.position.max()) for fit in found.fits)
+    for low, high in [(0, 0), *((2**i, min(2 ** (i + 1) - 1, last)) for i in range(last.bit_length()))]:
+        parts = [(low <= fit.position) & (fit.position <= high) for fit in found.fits]
+        if not all(part.any() for part in parts):
+            continue
+        keys = {"experiment": "position", "choice": choice, "positions": f"{low} to {high}" if high > low else f"{low}"}
+        some = [
+            replace(fit, true=fit.true[part], predicted=fit.predicted[part], text=fit.text[part])
+            for fit, part in zip(found.fits, parts, strict=True)
+        ]
+        for row in replace(found, fits=some).accuracies([[fit.predicted] for fit in some]):
+            if row["metric"] == "accuracy":
+                yield keys | row
+
+
+def first_position(found: Base, choice: str) -> Rows:
+    """Accuracy of a classification as a whole, to set those with and without the first positions side by side (I-35).
+
+    Args:
+        found: trained and tested with or without them.
+        choice: which of both.
+    """
+    for row in found.accuracies([[fit.predicted] for fit in found.fits]):
+        if row["metric"] == "accuracy":
+            yield {"experiment": "position", "choice": choice} | row
+
+
+def _seeds_and_all(values: np.ndarray, seeds: Sequence[int]) -> list[tuple[str, np.ndarray]]:
+    """Each seed's part of ``[seeds, ...]``, then all."""
+    return [*((str(s), values[i : i + 1]) for i, s in enumerate(seeds)), ("all", values)]
+
+
+def _over_seeds(values: np.ndarray) -> dict[str, Any]:
+    """Mean over seeds with Student's interval; none for a single seed."""
+    band = seed_band(values)
+    return {"value": band.mean, "ci_low": band.low, "ci_high": band.high, "n": band.seeds}
+
+
+def _over_pairs(overlap: np.ndarray) -> dict[str, Any]:
+    """Mean over pairs of seeds ``[seeds, seeds]``; ``n`` counts pairs.
+
+    Pairs share seeds, so the interval is Student's of the jackknife that leaves out one seed at a time (Efron and
+    Tibshirani 1993, chapter 11); below three seeds there is none.
+    """
+
+    def mean(chosen: np.ndarray) -> float:
+        pairs = overlap[np.ix_(chosen, chosen)][np.triu_indices(len(chosen), 1)]
+        return float(pairs.mean()) if len(pairs) else math.nan
+
+    seeds = np.arange(len(overlap))
+    value, half = mean(seeds), math.nan
+    if len(seeds) > 2:
+        without = np.array([mean(np.delete(seeds, i)) for i in seeds])
+        error = math.sqrt((len(seeds) - 1) * without.var())
+        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(seeds) - 1)) * error
+    low, high = np.clip([value - half, value + half], 0, 1)
+    return {"value": value, "ci_low": low, "ci_high": high, "n": len(seeds) * (len(seeds) - 1) // 2}

@@ -1,0 +1,240 @@
+"""Classifiers trained and tested on more or fewer texts, longer or shorter ones, and others altogether.
+
+The grid is Huang et al.'s Fig. 6 with a second version beside it, the transfer matrix their second question with the
+experiments that they planned: other sources, texts without punctuation, mixed training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from embscale.errors import EmbscaleError
+from embscale.layers.classifiers import LOGISTIC_REGRESSION, SGD, SGD_TEST_FRACTION, Settings
+from embscale.layers.examples import NO_CONTROL, RAW, Examples, halves, held, thinned, used_vectors
+from embscale.layers.hidden_states import HiddenStates
+from embscale.layers.probes import Condition, Fit, fitted, warn
+
+AS_PUBLISHED = "as_published"
+MATCHED = "matched"
+
+MIXED = "mixed"
+TEXT_PAIR = "text_pair"
+
+
+class Cell(NamedTuple):
+    """One cell of the grid.
+
+    Attributes:
+        tokens: first tokens of each text.
+        texts_count: how many texts.
+        design: ``as_published``, all their vectors, so that longer windows have more to train on; or ``matched``, as
+            many training vectors of each layer as the shortest window has (I-33).
+        condition: what was run.
+        fits: one per seed.
+    """
+
+    tokens: int
+    texts_count: int
+    design: str
+    condition: Condition
+    fits: list[Fit]
+
+
+class Transfer(NamedTuple):
+    """One cell of the transfer matrix.
+
+    Attributes:
+        trained_on: name of a source of texts, or ``mixed``.
+        tested_on: name of a source.
+        condition: what was run.
+        fits: one per seed.
+    """
+
+    trained_on: str
+    tested_on: str
+    condition: Condition
+    fits: list[Fit]
+
+
+def grid(
+    states: HiddenStates,
+    used: np.ndarray,
+    settings: Settings,
+    *,
+    classifier: str,
+    split: str,
+    windows: Sequence[int],
+    counts: Sequence[int],
+    seeds: Sequence[int],
+    name: str,
+) -> Iterator[Cell]:
+    """Every window with every number of texts, from one set of states.
+
+    The states of a shorter window are the first ones of a longer window: exactly so in a causal model, where no
+    token sees a later one.  Fewer texts are the first of more texts.
+
+    Args:
+        states: of texts at least as long as the longest window.
+        used: vectors that take part, bool ``[vectors]``.
+        settings: see there.
+        classifier: logistic regression or `sgd`.
+        split: how to divide; `sgd` always does by vector.
+        windows: first tokens of each text.
+        counts: numbers of texts.
+        seeds: of the splits and of the choice of vectors in the matched design.
+        name: of the model, for warnings.
+
+    Raises:
+        EmbscaleError: there are fewer texts or tokens, or a window that holds no vector.
+    """
+    texts = np.unique(states.text[used])
+    last = int(states.position[used].max()) + 1
+    if max(counts) > len(texts):
+        raise EmbscaleError(f"{max(counts)} texts are wanted, but the states are of {len(texts)}")
+    if max(windows) > last:
+        raise EmbscaleError(f"a window of {max(windows)} tokens is wanted, but the states are of {last}")
+    if min(windows) <= (first := int(states.position[used].min())):
+        raise EmbscaleError(f"a window of {min(windows)} tokens is empty: the vectors used begin at position {first}")
+    condition = Condition(classifier, "vector" if classifier == SGD else split, RAW, NO_CONTROL)
+    fraction = SGD_TEST_FRACTION if classifier == SGD else settings.test_fraction
+    ordered = sorted(windows)
+    for count in counts:
+        of_texts = used & np.isin(states.text, texts[:count])
+        per_layer: dict[int, int] = {}
+        for window in ordered:
+            made: dict[str, list[Fit]] = {AS_PUBLISHED: [], MATCHED: []}
+            for seed in seeds:
+                here = of_texts & (states.position < window)
+                train, test = halves(states, here, split=condition.split, test_fraction=fraction, seed=seed)
+                per_layer.setdefault(seed, int(train.sum(axis=1).min()))
+                for design, fits in made.items():
+                    part = train if design == AS_PUBLISHED else thinned(train, per_layer[seed], seed=seed)
+                    if design == MATCHED and (part == train).all():  # the shortest window
+                        fits.append(made[AS_PUBLISHED][-1])
+                        continue
+                    fit = fitted(
+                        condition,
+                        Examples(states, part, settings.chunk),
+                        Examples(states, test, settings.chunk),
+                        settings,
+                        seed=seed,
+                        start=fits[-1].fitted if fits else None,
+                    )
+                    warn(fit.fitted, condition, seed=seed, name=f"{name}, {window} tokens of {count} texts, {design}")
+                    fits.append(fit)
+            for design, fits in made.items():
+                yield Cell(window, count, design, condition, fits)
+
+
+def transfer(
+    sources: Mapping[str, HiddenStates],
+    settings: Settings,
+    *,
+    first_position: int,
+    seeds: Sequence[int],
+    name: str,
+) -> Iterator[Transfer]:
+    """Train on each source of texts and on all mixed, test on texts of each that no training has seen.
+
+    All are trained on equally many vectors of each layer, the mixture on equal shares of each source.  A text that
+    occurs in several sources, say with and without its punctuation, is to train on in all of them or in none.
+
+    Args:
+        sources: states of one model, by the name of the texts.
+        settings: see there.
+        first_position: earlier vectors are left out.
+        seeds: of the division of texts and of the choice of training vectors.
+        name: of the model, for warnings.
+
+    Raises:
+        EmbscaleError: the states are of models with different layers, or do not tell their texts; a source has too few.
+    """
+    states, source = joined(sources)
+    states = held(states, memory_gb=settings.memory_gb)
+    used = used_vectors(states, first_position=first_position)
+    condition = Condition(LOGISTIC_REGRESSION, TEXT_PAIR, RAW, NO_CONTROL)
+    made: dict[tuple[str, str], list[Fit]] = {}
+    for seed in seeds:
+        train, test = halves(states, used, split="text", test_fraction=settings.test_fraction, seed=seed)
+        trains, tests = ({name: part & (source == i) for i, name in enumerate(sources)} for part in (train, test))
+        for of_source in sources:
+            if not (trains[of_source].any() and tests[of_source].any()):
+                raise EmbscaleError(
+                    f"{of_source}, seed {seed}: no text is left to train or to test on; take more texts"
+                )
+        tested = Examples(states, test, settings.chunk)
+        per_layer = min(int(part[0].sum()) for part in trains.values())
+        share = max(1, per_layer // len(sources))
+        trains = {of_source: thinned(part, per_layer, seed=seed) for of_source, part in trains.items()}
+        trains[MIXED] = np.logical_or.reduce([thinned(part, share, seed=seed) for part in trains.values()])
+        for trained_on, part in trains.items():
+            before = made.get((trained_on, next(iter(sources))))
+            # One fit, tested on the texts of all sources at once and then told apart.
+            start = before[-1].fitted if before else None
+            fit = fitted(condition, Examples(states, part, settings.chunk), tested, settings, seed=seed, start=start)
+            warn(fit.fitted, condition, seed=seed, name=f"{name}, trained on {trained_on}")
+            for i, of_source in enumerate(sources):
+                made.setdefault((trained_on, of_source), []).append(_only(fit, tested.of_each(source) == i))
+    for (trained_on, of_source), fits in made.items():
+        yield Transfer(trained_on, of_source, condition, fits)
+
+
+def _only(fit: Fit, chosen: np.ndarray) -> Fit:
+    """Some of the tested vectors."""
+    names = ("true", "predicted", "confidence", "log_loss", "text", "position")
+    return replace(fit, **{name: getattr(fit, name)[chosen] for name in names})
+
+
+def joined(sources: Mapping[str, HiddenStates]) -> tuple[HiddenStates, np.ndarray]:
+    """States of several sources of texts as one, and the source of each vector as an index.
+
+    Texts with the same id are one text.
+
+    Raises:
+        EmbscaleError: the models have different layers, or the states do not tell the ids of their texts.
+    """
+    first = next(iter(sources))
+    classes, width = sources[first].classes, sources[first].width
+    ids: dict[str, int] = {}
+    texts = []
+    for name, states in sources.items():
+        if (states.classes, states.width) != (classes, width):
+            raise EmbscaleError(
+                f"{name}: {len(states.classes)} layers of width {states.width}, but {first} has {len(classes)} of "
+                f"width {width}; give states of one model"
+            )
+        if "text_ids" not in states.metadata:
+            raise EmbscaleError(f"{name}: the states do not tell the ids of their texts; make them again")
+        indexes = [ids.setdefault(text, len(ids)) for text in states.metadata["text_ids"]]
+        texts.append(np.array(indexes)[states.text])
+    together = HiddenStates(
+        arrays=cast(
+            "Mapping[str, np.ndarray]",
+            {layer: Joined([states.arrays[layer] for states in sources.values()]) for layer in classes},
+        ),
+        text=np.concatenate(texts),
+        position=np.concatenate([states.position for states in sources.values()]),
+        token=np.concatenate([states.token for states in sources.values()]),
+    )
+    return together, np.repeat(np.arange(len(sources)), [len(text) for text in texts])
+
+
+class Joined:
+    """Arrays one below the other, read where they are."""
+
+    def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+        self.arrays, self.ends = arrays, np.cumsum([len(array) for array in arrays])
+        self.shape = (int(self.ends[-1]), arrays[0].shape[1])
+
+    def __getitem__(self, vectors: np.ndarray) -> np.ndarray:
+        """Some rows, float32 ``[len(vectors), width]``."""
+        rows = np.empty((len(vectors), self.shape[1]), np.float32)
+        of_array = np.searchsorted(self.ends, vectors, side="right")
+        for i in np.unique(of_array):
+            here = of_array == i
+            rows[here] = self.arrays[i][vectors[here] - (self.ends[i] - len(self.arrays[i]))]
+        return rows

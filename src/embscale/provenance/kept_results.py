@@ -1,0 +1,203 @@
+"""The results that are kept in git, the few that stand for them, and how far a run is from them.
+
+Training rounds differently on each kind of processor, so a run elsewhere gives results of its own.  Those that were
+recorded stay in ``recorded/STUDY``; a page tells which it shows, and how far the two differ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from embscale.errors import EmbscaleError
+
+# Columns that a run measures or that follow from its bytes; all others say what a row is about.
+MEASURED = ("value", "ci_low", "ci_high", "n", "n_train", "converged")
+DIGESTS = "_sha256"
+
+# Kept tables that are compared; all else follows from them.
+COMPARED = ("scores", "layers")
+
+# Whose results a page shows.
+RECORDED, LOCAL, NEVER_RECORDED = "recorded", "local", "never recorded"
+
+# Empty cells of keys, so that they compare equal.
+EMPTY = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """How a table of results differs from the recorded one.
+
+    Attributes:
+        rows: rows of the run.
+        matched: those of them that the record holds too.
+        missing: rows that only the record holds.
+        identical: matched rows in which all that was measured is equal to the last digit.
+        largest: the largest absolute difference of a value; NaN where no row has a value on both sides.
+        where: what the row of that difference is about.
+    """
+
+    rows: int
+    matched: int
+    missing: int
+    identical: int
+    largest: float
+    where: str
+
+    @property
+    def same(self) -> bool:
+        """Whether the run has the recorded rows, with values equal to the last digit."""
+        return self.rows == self.matched == self.identical and not self.missing
+
+
+def read(path: Path) -> pd.DataFrame:
+    """A table of results as text, so that no digit changes.
+
+    Raises:
+        EmbscaleError: it is missing or no table.
+    """
+    try:
+        return pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (OSError, pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise EmbscaleError(f"{path}: not a table of comma-separated values ({error})") from error
+
+
+def gather(paths: list[Path]) -> pd.DataFrame:
+    """Rows of several files one after the other, as text; a column that a file lacks is empty there."""
+    return pd.concat([read(path) for path in paths], ignore_index=True).fillna(EMPTY)
+
+
+def compare(local: pd.DataFrame, recorded: pd.DataFrame) -> Difference:
+    """Set a run's rows beside the recorded ones of the same keys.
+
+    Args:
+        local: rows of the run, as `read` gives them.
+        recorded: rows of the record.  A key column that one side lacks is empty there.
+
+    Raises:
+        EmbscaleError: two rows of one side have the same keys.
+    """
+    columns = list(dict.fromkeys([*local, *recorded]))
+    keys, measured = [name for name in columns if _is_key(name)], [name for name in columns if not _is_key(name)]
+    sides = []
+    for name, rows in (("run", local), ("record", recorded)):
+        whole = rows.reindex(columns=columns, fill_value=EMPTY)
+        twice = whole.duplicated(keys)
+        if twice.any():
+            row = ", ".join(filter(None, whole.loc[twice.idxmax(), keys]))
+            raise EmbscaleError(f"two rows of the {name} have the same keys: {row}")
+        sides.append(whole)
+    both = sides[0].merge(sides[1], on=keys, suffixes=("_run", "_record"))
+    values = both[["value_run", "value_record"]].apply(pd.to_numeric, errors="coerce")
+    apart = (values["value_run"] - values["value_record"]).abs()
+    known = apart.notna().any()
+    was = both[[f"{name}_record" for name in measured]]
+    return Difference(
+        rows=len(local),
+        matched=len(both),
+        missing=len(recorded) - len(both),
+        # As text: what neither side could compute is the same on both.
+        identical=int(sum((both[[f"{name}_run" for name in measured]].to_numpy() == was.to_numpy()).all(axis=1))),
+        largest=float(apart.max()) if known else float("nan"),
+        where=", ".join(filter(None, both.loc[apart.idxmax(), keys])) if known else EMPTY,
+    )
+
+
+def compared_files(kept: Path, recorded: Path) -> list[Path]:
+    """The files that `variables` reads: those of the run, and those of the record that exist."""
+    return [path for folder in (kept, recorded) for name in COMPARED if (path := folder / f"{name}.csv").is_file()]
+
+
+def variables(kept: Path, recorded: Path) -> dict[str, str]:
+    """What a page says about whose results it shows.
+
+    Args:
+        kept: folder with the tables of the run, from ``embscale keep``.
+        recorded: folder of the same tables as they were recorded; it need not exist.
+
+    Returns:
+        ``whose``, one of `RECORDED`, `LOCAL` and `NEVER_RECORDED`; ``words``, which go on after "The results on this
+        page were"; of local results also ``differences``, how far they are from the record.
+
+    Raises:
+        EmbscaleError: a table is damaged.
+    """
+    if len(compared_files(kept, recorded)) < 2 * len(COMPARED):
+        words = "computed where this page was made; none of this study have been recorded yet"
+        return {"whose": NEVER_RECORDED, "words": words}
+    pairs = {name: [read(folder / f"{name}.csv") for folder in (kept, recorded)] for name in COMPARED}
+    if all(compare(*pair).same for pair in pairs.values()):
+        counts = " and ".join(f"{len(pair[0]):,} rows of {name}" for name, pair in pairs.items())
+        return {"whose": RECORDED, "words": f"recorded in this repository: {counts} are equal to the last digit"}
+    accuracies = [rows[rows["metric"] == "accuracy"] for rows in pairs["layers"]]
+    told = f"scores: {_words(compare(*pairs['scores']))}; accuracies: {_words(compare(*accuracies))}"
+    words = f"computed where this page was made and are not the recorded ones ({told})"
+    return {"whose": LOCAL, "words": words, "differences": told}
+
+
+def headline(tables: Mapping[str, pd.DataFrame], metric: str) -> dict[str, Any]:
+    """The few numbers that stand for a study, for ``dvc metrics``.
+
+    Args:
+        tables: ``scores``, rows of `embscale.scoring.scores`; ``layers``, rows of `embscale.layers.probes`; from
+            `gather`.
+        metric: of the scores.
+
+    Returns:
+        The score of each model's last table and of the random tables, and the accuracy with which the main run tells
+        layers apart, each by model and, where a model has several, by what tells them apart.
+    """
+    from embscale.figures.layer_accuracy import selected
+
+    trained, random = _last_and_random(tables["scores"], metric)
+    whole = selected(tables["layers"], metric="accuracy")
+    means = {f"random {width}": float(value) for width, value in random.items()}
+    return {metric: _by_model(trained) | means, "accuracy": _by_model(whole)}
+
+
+def curves(scores: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Score against width, for ``dvc plots``: columns width, table, task, value; random tables are means over seeds."""
+    trained, random = _last_and_random(scores, metric)
+    rows = trained.rename(columns={"dim": "width", "suite": "table"})[["width", "table", "task", "value"]]
+    drawn = random.rename_axis("width").reset_index(name="value").assign(table="random", task=EMPTY)
+    both = pd.concat([rows.astype({"width": int, "value": float}), drawn])
+    return both.sort_values(["table", "task", "width"], ignore_index=True)[["width", "table", "task", "value"]]
+
+
+def _last_and_random(scores: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, pd.Series]:
+    """Rows of each model's last table, and the mean over seeds (and tasks) of random tables by their width."""
+    rows = scores[scores["metric"] == metric]
+    full = rows[(rows["variant"] == "full") & (rows["suite"] != "random")]
+    step = pd.to_numeric(full["step"], errors="coerce")
+    last = full[(step == step.groupby(full["model"]).transform("max")) | step.isna()]
+    random = rows[rows["variant"] == "random"]
+    return last, pd.to_numeric(random["value"]).groupby(pd.to_numeric(random["dim"]).astype(int)).mean()
+
+
+def _by_model(rows: pd.DataFrame) -> dict[str, float]:
+    """Values by model, and by every other key in which the rows of one model differ."""
+    keys = [name for name in rows if _is_key(name) and name not in ("suite", "model", "step", "metric")]
+    telling = [name for name in keys if len(rows[["model", name]].drop_duplicates()) > rows["model"].nunique()]
+    names = rows[["model", *telling]].apply(lambda row: " ".join(filter(None, row)), axis=1)
+    return dict(sorted(zip(names, pd.to_numeric(rows["value"]), strict=True))) if len(rows) else {}
+
+
+def _is_key(name: str) -> bool:
+    return name not in MEASURED and not name.endswith(DIGESTS)
+
+
+def _words(difference: Difference) -> str:
+    """One difference in words."""
+    if difference.same:
+        return f"all {difference.rows:,} equal to the last digit"
+    only = difference.rows - difference.matched
+    parts = [f"{difference.identical:,} of {difference.matched:,} equal to the last digit"]
+    if difference.largest > 0:
+        parts.append(f"largest difference {difference.largest:.2g}")
+    parts += [f"{only:,} only here"] * bool(only) + [f"{difference.missing:,} only there"] * bool(difference.missing)
+    return ", ".join(parts)

@@ -1,0 +1,227 @@
+"""The result check: whether results are whole, within bounds, and what their notes say they are.
+
+A report is rendered from nothing that has not passed it.  Each function returns its findings, a line for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import embscale
+from embscale.provenance.artifacts import NOTE_SUFFIX, file_sha256, read_note
+from embscale.provenance.snakemake_metadata import read_record
+
+# Flags that leave a choice to the command, which notes what it chose.
+OPEN = (None, "auto", "any")
+
+# Metrics that are shares.
+SHARES = ("accuracy", "chance", "within_one_accuracy", "recall")
+
+TOLERANCE = 1e-9  # of values that were written with all their digits and read again
+
+
+def reached_notes(results: Sequence[Path], folder: Path) -> dict[Path, dict[str, Any]]:
+    """Notes of the jobs that made `results`, and of all jobs before them, by where they lie.
+
+    Args:
+        results: outputs of jobs, such as the page's inputs.
+        folder: of the study, in which notes are looked for.
+
+    Raises:
+        EmbscaleError: a note is broken.
+    """
+    notes = {path: read_note(path) for path in sorted(folder.rglob(f"*{NOTE_SUFFIX}"), key=_written)}
+    # Of several notes that name a file all but the newest are of earlier versions of the workflow.
+    makers = {output: path for path, note in notes.items() for output in note["outputs"]}
+    waiting = [path.as_posix() for path in results]
+    found: dict[Path, dict[str, Any]] = {}
+    while waiting:
+        path = makers.get(waiting.pop().removesuffix(NOTE_SUFFIX))
+        if path is not None and path not in found:
+            found[path] = notes[path]
+            waiting += notes[path]["inputs"]
+    return dict(sorted(found.items()))
+
+
+def leftovers(notes: Mapping[Path, object], folder: Path) -> list[Path]:
+    """Notes in a folder that are not among `notes`: of results that no parameter asks for any more."""
+    return [path for path in sorted(folder.rglob(f"*{NOTE_SUFFIX}")) if path not in notes]
+
+
+def _written(path: Path) -> tuple[int, Path]:
+    return path.stat().st_mtime_ns, path
+
+
+def note_problems(path: Path, note: Mapping[str, Any], digests: dict[Path, str]) -> list[str]:
+    """Where a note does not tell of the bytes that are there.
+
+    A file that is not there is no finding: what a job needs of it, it asks for.
+
+    Args:
+        path: of the note.
+        note: what it holds.
+        digests: SHA-256 of files read so far, which grows.
+    """
+    package = Path(embscale.__file__).parent.parent
+    groups = {
+        "was changed or damaged after it was made": {Path(name): sha for name, sha in note["outputs"].items()},
+        "is another than the one it was made from": {
+            package / name if name.startswith(f"{embscale.__name__}/") else Path(name): sha
+            for name, sha in note["inputs"].items()
+        },
+        "has changed since": {package / name: sha for name, sha in note["sources"].items()},
+    }
+    found = []
+    for words, named in groups.items():
+        for file, noted in named.items():
+            if file.is_file() and digests.setdefault(file, file_sha256(file)) != noted:
+                shown = file.relative_to(package.parent) if file.is_relative_to(package) else file
+                found.append(f"{path}: {shown} {words}")
+    return found
+
+
+def parameter_problems(
+    path: Path, note: Mapping[str, Any], parse: Callable[[list[str]], argparse.Namespace]
+) -> list[str]:
+    """Where a note's parameters are not those of the rule that Snakemake remembers.
+
+    Snakemake itself makes a job again whose rule asks for other parameters than it remembers; this holds its memory
+    against what the job was really told.
+
+    Args:
+        path: of the note.
+        note: what it holds.
+        parse: reads the command line of the job's command.
+    """
+    record = read_record(path)
+    if record is None or not record.get("shellcmd"):
+        return [f"{path}: Snakemake does not remember the job"]
+    words = shlex.split(record["shellcmd"])
+    # ``python src/embscale COMMAND ...``
+    start = [Path(word).name for word in words].index(embscale.__name__) + 2
+    given = vars(parse(words[start : words.index("2>", start) if "2>" in words else None]))
+    return [
+        f"{path}: {name} is {noted!r}, but the rule says {given[name]!r}"
+        for name, noted in note["params"].items()
+        if name in given and given[name] not in OPEN and _words(given[name]) != _words(noted)
+    ]
+
+
+def _words(value: object) -> list[str]:
+    """A parameter as it stands on a command line."""
+    if isinstance(value, Mapping):
+        return [f"{key}=={item}" for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [word for item in value for word in _words(item)]
+    return [str(value)]
+
+
+def score_problems(
+    rows: pd.DataFrame,
+    *,
+    tasks: Sequence[str],
+    metrics: Sequence[str],
+    tables: Sequence[str],
+    random: Sequence[str],
+) -> list[str]:
+    """What is missing in score rows, or cannot be.
+
+    Args:
+        rows: of `embscale.scoring.scores`.
+        tasks: on which all tables are scored.
+        metrics: of each score.
+        tables: ``MODEL=STEP=VARIANT``, the step ``main`` where none is known, the variant as ``embscale score`` has it.
+        random: ``WIDTH:SEED`` of the random tables that each tokenizer gets.
+    """
+    rows = rows.assign(step=rows["step"].map(_step), seed=rows["seed"].map(_step), dim=rows["dim"].map(_step))
+    wanted: Counter[tuple[str, ...]] = Counter()
+    names = [table.partition(":")[0].split("=") for table in tables]
+    for task in tasks:
+        for metric in metrics:
+            wanted.update((task, metric, *name) for name in names)
+    trained = rows[rows["model"].isin({model for model, *_ in names})]
+    there = Counter(trained[["task", "metric", "model", "step", "variant"]].itertuples(index=False, name=None))
+    found = _difference(wanted, there, "score")
+    shared = rows[rows["variant"] == "random"]
+    for tokenizer, group in shared.groupby("tokenizer"):
+        drawn = Counter(group[["task", "metric", "dim", "seed"]].itertuples(index=False, name=None))
+        asked = Counter((t, m, *r.split(":")) for t in group["task"].unique() for m in metrics for r in random)
+        found += _difference(asked, drawn, f"score of random tables for {tokenizer}")
+    if random and shared.empty:
+        found.append("no random table was scored")
+    found += _interval_problems(rows, "score")
+    values = rows["value"]
+    found += [f"score {_row(rows, i)}: not from 0 to 1" for i in values.index[(values < 0) | (values > 1)]]
+    return found + _crop_problems(trained)
+
+
+def _crop_problems(rows: pd.DataFrame) -> list[str]:
+    """Tables cropped to all their columns, whose score is not that of the table."""
+    # The columns of a cropped table are those of the whole one only where nothing was cut off.
+    keys = ["task", "metric", "model", "step", "dim"]
+    crop, full = (rows[rows["variant"] == variant] for variant in ("crop", "full"))
+    both = crop.merge(full, on=keys, suffixes=("_crop", "_full"))
+    wrong = both[(both["value_crop"] - both["value_full"]).abs() > TOLERANCE]
+    return [f"score {', '.join(map(str, row))}: crop to all columns differs" for row in wrong[keys].to_numpy()]
+
+
+def layer_problems(rows: pd.DataFrame, *, models: Sequence[str]) -> list[str]:
+    """What is missing in the rows of layer classifiers, or cannot be.
+
+    Args:
+        rows: of `embscale.layers.probes`.
+        models: whose hidden states were taken.
+    """
+    found = [f"no accuracy of {model}" for model in models if not ((rows["model"] == model) & _is(rows)).any()]
+    found += _interval_problems(rows[_is(rows)], "accuracy")
+    share = rows["metric"].isin(SHARES)
+    outside = share & ((rows["value"] < 0) | (rows["value"] > 1))
+    found += [f"{_row(rows, i)}: not from 0 to 1" for i in rows.index[outside]]
+    chance = rows[rows["metric"] == "chance"]
+    low = chance["value"] < 1 / chance["n_layers"] - TOLERANCE
+    # The share of the largest class is never below that of classes of one size.
+    found += [f"{_row(rows, i)}: chance is below one in {int(rows.loc[i, 'n_layers'])}" for i in chance.index[low]]
+    error = rows["metric"] == "mean_absolute_layer_error"
+    far = error & ((rows["value"] < 0) | (rows["value"] > rows["n_layers"] - 1))
+    return found + [f"{_row(rows, i)}: no layer is so far from another" for i in rows.index[far]]
+
+
+def _is(rows: pd.DataFrame, metric: str = "accuracy") -> pd.Series:
+    return rows["metric"] == metric
+
+
+def _interval_problems(rows: pd.DataFrame, what: str) -> list[str]:
+    """Rows without a value, a number of observations or an interval around the value."""
+    numbers = rows[["value", "ci_low", "ci_high", "n"]].apply(pd.to_numeric, errors="coerce")
+    empty = ~np.isfinite(numbers).all(axis=1) | (numbers["n"] < 1)
+    outside = (numbers["value"] < numbers["ci_low"] - TOLERANCE) | (numbers["value"] > numbers["ci_high"] + TOLERANCE)
+    return [f"{what} {_row(rows, i)}: no number, interval or n" for i in rows.index[empty]] + [
+        f"{what} {_row(rows, i)}: outside its interval" for i in rows.index[outside & ~empty]
+    ]
+
+
+def _difference(wanted: Counter[tuple[str, ...]], there: Counter[tuple[str, ...]], what: str) -> list[str]:
+    """Rows that are missing, and those that nobody asked for."""
+    return [f"{what} {', '.join(key)}: missing" for key in (wanted - there).elements()] + [
+        f"{what} {', '.join(key)}: not asked for" for key in (there - wanted).elements()
+    ]
+
+
+def _row(rows: pd.DataFrame, index: object) -> str:
+    """What a row is about, in words."""
+    names = ("task", "model", "step", "variant", "dim", "seed", "classifier", "layer", "metric", "value")
+    cells = rows.loc[index, [name for name in names if name in rows]].dropna()
+    return ", ".join(str(cell) for cell in cells if cell != "")
+
+
+def _step(value: object) -> str:
+    """A whole number as it stands on a command line; ``main`` where there is none."""
+    return "main" if pd.isna(value) else str(int(float(str(value))))

@@ -1,0 +1,1 @@
+"""Rows of results in words: Markdown, intervals, labels, and which rows stand for a model."""

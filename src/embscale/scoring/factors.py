@@ -1,0 +1,69 @@
+"""What a way of scoring does to a score: pooling, special tokens, number format, which of a model's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from embscale.errors import EmbscaleError
+from embscale.scoring.scores import NONE
+from embscale.statistics.resampling import bootstrap_means, estimate
+
+# What a way of scoring consists of.
+FACTORS = ("variant", "pooling", "special_tokens")
+
+# What else a table may differ in from the one that it is held against.
+SAME = ("suite", "model", "step", "tokenizer", "task", "metric")
+
+COLUMNS = [*SAME, "factor", "level", "against", "value", "difference", "ci_low", "ci_high", "n"]
+
+
+def differences(per_query: pd.DataFrame, *, against: Mapping[str, str], resamples: int, seed: int) -> pd.DataFrame:
+    """How far each way of scoring is from one that differs from it in a single factor.
+
+    Args:
+        per_query: rows of ``embscale score --per-query``.
+        against: the level of each of `FACTORS` that others are held against.
+        resamples: of the queries, the same ones for both ways.
+        seed: of the resamples.
+
+    Returns:
+        `COLUMNS`: the factor and its level; ``value``, the score with it; ``difference``, that score less the one with
+        the level ``against``, with a 95 % paired bootstrap interval over `n` queries.  Rows in which several factors
+        differ are left out.
+
+    Raises:
+        EmbscaleError: a model was not scored in the way to hold others against, or in one way twice.
+    """
+    rows = []
+    for same, group in per_query.groupby(list(SAME), sort=True):
+        if group.duplicated([*FACTORS, "query"]).any():
+            raise EmbscaleError(f"{_words(same)}: scored twice in one way; give each way once")
+        ways = group.pivot(index="query", columns=list(FACTORS), values="score").sort_index()
+        base = tuple(against[name] for name in FACTORS)
+        if base not in ways:
+            asked = ", ".join(f"{name} {level}" for name, level in zip(FACTORS, base, strict=True))
+            raise EmbscaleError(f"{_words(same)}: no score with {asked}; score in that way too")
+        if ways.isna().to_numpy().any():
+            raise EmbscaleError(f"{_words(same)}: one way was scored on other queries than another")
+        apart = ways.sub(ways[base], axis=0)
+        single = [way for way in ways if sum(level != own for level, own in zip(way, base, strict=True)) == 1]
+        draws = bootstrap_means(apart[single].to_numpy(), resamples=resamples, seed=seed)
+        for way, drawn in zip(single, draws.T, strict=True):
+            (factor, level), *_ = [
+                (name, level) for name, level in zip(FACTORS, way, strict=True) if level != against[name]
+            ]
+            found = estimate(apart[way].mean(), drawn)
+            rows.append(
+                dict(zip(SAME, same, strict=True))
+                | {"factor": factor, "level": level, "against": against[factor], "value": ways[way].mean()}
+                | {"difference": found.value, "ci_low": found.low, "ci_high": found.high, "n": len(ways)}
+            )
+    made = pd.DataFrame(rows, columns=COLUMNS)
+    return made.assign(step=made["step"].astype("Int64").mask(lambda step: step == NONE))
+
+
+def _words(same: tuple[object, ...]) -> str:
+    """What rows are about."""
+    return ", ".join(str(value) for name, value in zip(SAME, same, strict=True) if name in ("model", "task", "metric"))

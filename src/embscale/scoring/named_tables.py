@@ -1,0 +1,103 @@
+"""Tables as the command line names them, and the keys by which score rows tell them and their variants apart.
+
+A table is a file (FILE, or STEP=FILE where the training step goes into the rows) or random (random:ROWSxDIMS:SEED).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embscale.errors import EmbscaleError
+from embscale.scoring.scores import NONE
+from embscale.tables.table_files import INPUT
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from embscale.tables.random_tables import RandomTable
+    from embscale.tables.variants import Variant
+
+RANDOM = "random"
+MAIN = "main"  # the step of a published checkpoint that does not tell it
+
+# Variants that a random table can have.  A crop of one is one with fewer columns, a pad one with more.
+OF_RANDOM = ("unit", "centred", "all_but_top", "whitened", "sif", "idf", "bf16")
+
+# Variants that weigh tokens by how often a task's documents hold them.
+OF_TASK = ("sif", "idf")
+
+# What a row says that has no step, seed and so on.
+NO_KEYS = dict.fromkeys(("step", "variant_dims", "strength", "seed", "dim"), NONE)
+
+
+def is_random(text: str) -> bool:
+    """Whether a name stands for a random table."""
+    return text.startswith(f"{RANDOM}:")
+
+
+def split_step(text: str) -> tuple[int | None, Path]:
+    """Step and file of ``STEP=FILE`` or ``FILE``; no step where it is not told or ``main``."""
+    match = re.fullmatch(rf"(\d+|{MAIN})=(.+)", text)
+    step, path = (match[1], match[2]) if match else (MAIN, text)
+    return None if step == MAIN else int(step), Path(path)
+
+
+def file_keys(*, suite: str, model: str | None, step: int | None, path: Path, table_sha256: str) -> dict[str, Any]:
+    """Keys of the table of a file, but for the variant's; its model is the file's name where none is given."""
+    return NO_KEYS | {
+        "suite": suite,
+        "model": model or path.stem,
+        "step": NONE if step is None else step,
+        "table_sha256": table_sha256,
+    }
+
+
+def variant_keys(variant: Variant, table: str) -> dict[str, Any]:
+    """Keys of a variant of the table of a file, which is named with it unless it is the model's input table."""
+    given = {"variant_dims": variant.dims, "strength": variant.strength, "seed": variant.seed}
+    kind = f"{variant.kind}_{variant.generator}" if variant.generator else variant.kind
+    if table != INPUT:
+        kind = table if variant.kind == "full" else f"{table}+{kind}"
+    return {"variant": kind} | {name: NONE if value is None else value for name, value in given.items()}
+
+
+def random_keys(table: RandomTable, variant: Variant | None = None) -> dict[str, Any]:
+    """Keys of a random table, or of a variant of it.
+
+    Raises:
+        EmbscaleError: a random table has no such variant.
+    """
+    name = f"{RANDOM}_{table.generator}" if table.generator else RANDOM
+    keys = NO_KEYS | {
+        "suite": RANDOM,
+        "model": RANDOM,
+        "variant": name,
+        "variant_dims": table.dims,
+        "seed": table.seed,
+        "table_sha256": text_sha256(table.text),
+    }
+    if variant is None or variant.kind == "full":
+        return keys
+    if variant.kind not in OF_RANDOM:
+        raise EmbscaleError(
+            f"variant {variant.text!r} of {table.text}: a random table with fewer or more columns is another random "
+            f"table; of random ones there are {', '.join(OF_RANDOM)}"
+        )
+    strength = NONE if variant.strength is None else variant.strength
+    return keys | {"variant": f"{name}+{variant.kind}", "strength": strength}
+
+
+def note_unused_rows(name: str, rows: int, tokenizer: Tokenizer) -> None:
+    """Tell of a table that has more rows than its tokenizer has tokens, as tables that are padded have."""
+    unused = rows - tokenizer.get_vocab_size()
+    if unused > 0:
+        print(f"{name}: {rows} rows, of which the tokenizer has no use for {unused}", file=sys.stderr)
+
+
+def text_sha256(text: str) -> str:
+    """Digest of what stands for a table that is no file."""
+    return hashlib.sha256(text.encode()).hexdigest()

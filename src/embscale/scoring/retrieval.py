@@ -1,0 +1,636 @@
+"""Score embedding tables on retrieval tasks: our pooling and search, MTEB's metrics.
+
+A text's vector is the mean of its tokens' rows; documents are ranked by cosine (Corey, "Methodology").  All of it in
+float32.  A table is met in blocks of columns: pooling and inner products are sums over columns, so that the first k
+columns are scored on the way to all of them, columns that are put behind several tables are pooled once for all, and a
+table that does not fit into memory is no special case.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from datasets import Dataset
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.task_metadata import TaskMetadata
+from mteb.models.model_meta import ModelMeta
+
+from embscale.devices import choose_device
+from embscale.errors import EmbscaleError
+from embscale.tables import table_files
+from embscale.texts.beir import RetrievalData
+from embscale.texts.tokens import TokenisedTexts
+
+SPLIT = "test"
+
+# Depths at which MTEB always cuts: that of its accuracy and that of its main score.  DEPTH is the deepest by default.
+ACCURACY_DEPTH = 1
+MAIN_DEPTH = 10
+DEPTH = 100
+
+# The most that one block of a table, its pooled documents, or the cosines of some documents may take.
+BLOCK_BYTES = 128 * 2**20
+
+# Columns pooled at a time: the rows of a vocabulary, that many columns wide, stay in a processor's cache.
+POOLED_COLUMNS = 128
+
+# The most that is kept of a table that has to be drawn or computed from its first row to its last.
+KEPT_BYTES = 2 * 2**30
+
+Pooling = Literal["mean", "sum", "max"]
+
+
+class Table(Protocol):
+    """An embedding table ``[rows, dims]`` of which a part can be had at a time."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+
+    def columns(self, rows: np.ndarray, start: int, stop: int) -> torch.Tensor:
+        """Columns `start` to `stop` of some rows (ascending), as float32 ``[len(rows), stop - start]``."""
+
+
+class FolderTask(AbsTaskRetrieval):
+    """Retrieval data in memory as an MTEB task that keeps the score of every query."""
+
+    k_values: Sequence[int] = (ACCURACY_DEPTH, 3, 5, MAIN_DEPTH, 20, DEPTH)
+    ignore_identical_ids = True
+
+    def __init__(self, data: RetrievalData) -> None:
+        self.metadata = TaskMetadata(
+            name=data.name,
+            description=f"The retrieval task in the BEIR folder {data.name}.",
+            dataset={"path": data.name, "revision": data.sha256},
+            type="Retrieval",
+            category="t2t",
+            modalities=["text"],
+            eval_splits=[SPLIT],
+            eval_langs=["eng-Latn"],
+            main_score=f"ndcg_at_{MAIN_DEPTH}",
+            date=None,
+            domains=None,
+            task_subtypes=None,
+            license=None,
+            annotations_creators=None,
+            dialect=None,
+            sample_creation=None,
+            bibtex_citation=None,
+        )
+        super().__init__()
+        self.data = data
+        self.per_query: dict[str, dict[str, float]] = {}
+
+    def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:  # noqa: ANN401
+        """Hand the data over; nothing is fetched."""
+        if self.data_loaded:
+            return
+
+        def rows(texts: dict[str, str]) -> Dataset:
+            return Dataset.from_dict({"id": list(texts), "text": list(texts.values())})
+
+        split: Any = {
+            "corpus": rows(self.data.documents).add_column("title", [""] * len(self.data.documents)),
+            "queries": rows(self.data.queries),
+            "relevant_docs": self.data.qrels,
+            "top_ranked": None,
+        }
+        self.dataset = {"default": {SPLIT: split}}
+        self.data_loaded = True
+
+    def task_specific_scores(
+        self,
+        scores: dict[str, dict[str, float]],
+        qrels: Any,  # noqa: ANN401
+        results: Any,  # noqa: ANN401
+        hf_split: str,
+        hf_subset: str,
+    ) -> dict[str, float]:
+        """Keep MTEB's score of every query under MTEB's names; add no metric."""
+        self.per_query = {query: {mteb_name(name): v for name, v in row.items()} for query, row in scores.items()}
+        return {}
+
+
+def mteb_name(measure: str) -> str:
+    """MTEB's name of a trec_eval measure: ``ndcg_cut_10`` is its ``ndcg_at_10``, ``P_5`` ``precision_at_5``."""
+    kind, _, depth = measure.replace("_cut_", "_").partition("_")
+    return f"{'precision' if kind == 'P' else kind}_at_{depth}"
+
+
+def depth_of(metric: str) -> int:
+    """The depth at which a metric cuts a ranking: 10 for ``ndcg_at_10``.
+
+    Raises:
+        EmbscaleError: it names no depth.
+    """
+    _, _, depth = metric.rpartition("_at_")
+    if not depth.isdecimal() or int(depth) == 0:
+        raise EmbscaleError(f"metric {metric!r}: expected a name of MTEB's with a depth, such as ndcg_at_10")
+    return int(depth)
+
+
+class ArrayTable:
+    """A table in memory."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.table = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, dims = self.table.shape
+        return rows, dims
+
+    def columns(self, rows: np.ndarray, start: int, stop: int) -> torch.Tensor:
+        """Some rows of some columns."""
+        return self.table[:, start:stop].index_select(0, torch.from_numpy(rows))
+
+
+class StoredTable:
+    """A table on disk, of which only the rows that are asked for are read, and converted from what dtype they have.
+
+    Args:
+        path: the file.
+        bfloat16: round the values as the first study did, which held every table in bfloat16.
+
+    Raises:
+        EmbscaleError: the file is missing, truncated or holds no table.
+    """
+
+    def __init__(self, path: Path, *, bfloat16: bool = False) -> None:
+        self.file, self.bfloat16 = table_files.Stored.open(path), bfloat16
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, dims = self.file.shape
+        return rows, dims
+
+    def columns(self, rows: np.ndarray, start: int, stop: int) -> torch.Tensor:
+        """Some rows of some columns."""
+        word = np.dtype(table_files.STORED[self.file.dtype])
+        all_rows, dims = self.shape
+        with self.file.path.open("rb") as file:
+            if all_rows * dims * word.itemsize <= BLOCK_BYTES:
+                file.seek(self.file.offset)
+                stored = np.fromfile(file, word, all_rows * dims).reshape(self.shape)[rows, start:stop]
+            else:
+                # Pages of a memory map would stay in this process, and with a row those around it.
+                stored = np.empty((len(rows), stop - start), word)
+                for place, row in zip(stored, rows.tolist(), strict=True):
+                    os.preadv(file.fileno(), [place.data], self.file.offset + (row * dims + start) * word.itemsize)
+        # By torch, which holds nothing but the result beside.
+        raw = torch.from_numpy(stored)
+        values = (raw.view(torch.bfloat16) if self.file.dtype == "BF16" else raw).float()
+        return values.bfloat16().float() if self.bfloat16 and self.file.dtype != "BF16" else values
+
+
+class StreamedTable:
+    """A table that comes in blocks of rows, those that texts use, and is kept.
+
+    Args:
+        shape: rows and columns.
+        rows: those that any text uses, ascending.
+        blocks: a function from first and last column to these columns of `rows`, from top to bottom.
+        dtype: what holds the values exactly.
+        kept_bytes: the most that is kept.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        rows: np.ndarray,
+        blocks: Callable[[int, int], Iterable[np.ndarray]],
+        dtype: torch.dtype = torch.float32,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> None:
+        self.shape, self.rows, self.blocks, self.dtype, self.kept_bytes = shape, rows, blocks, dtype, kept_bytes
+        self.first, self.kept = 0, torch.empty(len(rows), 0, dtype=dtype)
+
+    def columns(self, rows: np.ndarray, start: int, stop: int) -> torch.Tensor:
+        """Some of the rows and columns; the columns that follow are kept as well, as far as memory allows."""
+        if start < self.first or stop > self.first + self.kept.shape[1]:
+            self.kept = torch.empty(0)  # before the next ones are made
+            # All columns take about as long to make as a few.
+            fits = self.kept_bytes // (self.dtype.itemsize * max(1, len(self.rows)))
+            last = min(self.shape[1], max(stop, start + fits))
+            self.first, self.kept = start, torch.empty((len(self.rows), last - start), dtype=self.dtype)
+            top = 0
+            for block in self.blocks(start, last):
+                self.kept[top : top + len(block)] = torch.from_numpy(block)
+                top += len(block)
+        values = self.kept[:, start - self.first : stop - self.first]
+        if len(rows) < len(self.rows):
+            values = values[torch.from_numpy(np.searchsorted(self.rows, rows))]
+        return values.float()
+
+
+class PooledTexts:
+    """Texts as weighted bags of distinct tokens, ready to be pooled over any table."""
+
+    def __init__(self, texts: TokenisedTexts) -> None:
+        ids, counts, offsets = texts.counts()
+        lengths = np.maximum(np.diff(texts.offsets), 1)
+        weights = counts / np.repeat(lengths, np.diff(offsets))
+        word = np.int32 if len(ids) < 2**31 else np.int64  # pooling with the shorter takes less time
+        self.ids = torch.from_numpy(ids.astype(word))
+        self.offsets = torch.from_numpy(offsets.astype(word))
+        self.weights = torch.from_numpy(weights.astype(np.float32))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def renumbered(self, rows: np.ndarray) -> Self:
+        """The same texts over a table that has the given rows (ascending) alone."""
+        return self._with(ids=torch.from_numpy(np.searchsorted(rows, self.ids.numpy())).to(self.ids.dtype))
+
+    def to(self, device: torch.device) -> Self:
+        """The same texts on a device."""
+        return self._with(**{name: value.to(device) for name, value in vars(self).items()})
+
+    def _with(self, **changes: torch.Tensor) -> Self:
+        changed = copy.copy(self)
+        vars(changed).update(changes)
+        return changed
+
+    def pool(self, table: torch.Tensor, pooling: Pooling = "mean") -> torch.Tensor:
+        """Vectors ``[texts, dims]``: the mean, sum or largest value of each text's rows.
+
+        The sum has the mean's direction and so its cosines; it is computed as the mean.  A text without tokens gets the
+        zero vector, whose cosine with anything is 0.
+        """
+        how: dict[str, Any] = {"mode": "max"}
+        if pooling != "max":
+            how = {"mode": "sum", "per_sample_weights": self.weights}
+        pooled = torch.empty(len(self), table.shape[1], device=table.device)
+        for some, place in zip(table.split(POOLED_COLUMNS, 1), pooled.split(POOLED_COLUMNS, 1), strict=True):
+            place.copy_(
+                torch.nn.functional.embedding_bag(
+                    self.ids, some.contiguous(), self.offsets, include_last_offset=True, **how
+                )
+            )
+        return pooled
+
+
+class Products:
+    """Inner products of pooled queries and documents and their squared lengths, summed over columns."""
+
+    def __init__(self, queries: int, documents: int, device: torch.device) -> None:
+        self.inner = torch.zeros(queries, documents, device=device)
+        self.queries = torch.zeros(queries, 1, dtype=torch.float64, device=device)
+        self.documents = torch.zeros(1, documents, dtype=torch.float64, device=device)
+
+    def add(self, queries: torch.Tensor, documents: torch.Tensor) -> None:
+        """Take some more columns into account.
+
+        Args:
+            queries: ``[queries, columns]``.
+            documents: ``[documents, columns]``.
+        """
+        self.inner.addmm_(queries, documents.T)
+        self.queries += torch.linalg.vector_norm(queries, dim=1, keepdim=True).double().square()
+        self.documents += torch.linalg.vector_norm(documents, dim=1).double().square()
+
+    def __add__(self, other: Products) -> Products:
+        """Those over the columns of both."""
+        both = copy.copy(self)
+        vars(both).update({name: value + getattr(other, name) for name, value in vars(self).items()})
+        return both
+
+    def cosines(self) -> torch.Tensor:
+        """Cosines ``[queries, documents]``: 0 for zero vectors, -1 instead of NaN (as BEIR's exact search has it)."""
+        lengths = [squares.sqrt().clamp_(min=1e-12).float() for squares in (self.queries, self.documents)]
+        return (self.inner / lengths[0]).div_(lengths[1]).nan_to_num_(nan=-1.0)
+
+
+@dataclass
+class Padding:
+    """A wide table whose last columns are put behind those of narrower tables.
+
+    Attributes:
+        table: a pad with it has as many columns.
+        known: of each task, the products over the columns from one on; see `Scorer.nested`.
+    """
+
+    table: Table
+    known: dict[Scorer, tuple[int, Products]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The best documents of every query, in the form of MTEB's search protocol.
+
+    Attributes:
+        queries: query ids ``[queries]``.
+        documents: document ids ``[documents]``, those that come first in a tie first.
+        scores: ``[queries, depth]``; minus infinity where there is no document.
+        places: positions in `documents`, ``[queries, depth]``.
+    """
+
+    queries: list[str]
+    documents: np.ndarray
+    scores: np.ndarray
+    places: np.ndarray
+
+    @property
+    def mteb_model_meta(self) -> ModelMeta:
+        """MTEB asks every model for it."""
+        return ModelMeta.create_empty({"name": "embscale/table", "revision": "in-memory"})
+
+    def index(self, corpus: Dataset, **kwargs: Any) -> None:  # noqa: ANN401
+        """Nothing is left to do."""
+
+    def search(self, queries: Dataset, **kwargs: Any) -> dict[str, dict[str, float]]:  # noqa: ANN401
+        """The ranking in MTEB's form: query id to document id to score."""
+        scores, names = self.scores.tolist(), self.documents[self.places].tolist()
+        found = [self.scores.shape[1]] * len(names)
+        if np.isneginf(self.scores).any():
+            found = np.isfinite(self.scores).sum(axis=1).tolist()
+        return {
+            query: dict(zip(names[i][: found[i]], scores[i][: found[i]], strict=True))
+            for i, query in enumerate(self.queries)
+        }
+
+
+def best(scores: torch.Tensor, places: torch.Tensor, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The highest scores of each row; where several are equal, those that come first.
+
+    Args:
+        scores: ``[rows, columns]``.
+        places: what each column stands for, ascending: ``[columns]`` or ``[rows, columns]``.
+        depth: how many to keep.
+
+    Returns:
+        Scores and places ``[rows, min(depth, columns)]``, the highest score first.
+    """
+    depth = min(depth, scores.shape[1])
+    values, columns = scores.topk(min(depth + 1, scores.shape[1]), dim=1)
+    beyond = values[:, depth:]
+    values, columns = values[:, :depth].clone(), columns[:, :depth].clone()
+    # topk takes any of the documents that share the last place; a sort that keeps their order takes the first.
+    cut = (beyond == values[:, -1:]).any(dim=1).nonzero().squeeze(1)
+    for row in cut.tolist():
+        ordered, order = scores[row].sort(descending=True, stable=True)
+        values[row], columns[row] = ordered[:depth], order[:depth]
+    columns, order = columns.sort(dim=1)
+    values, again = values.gather(1, order).sort(dim=1, descending=True, stable=True)
+    return values, places.expand_as(scores).gather(1, columns.gather(1, again))
+
+
+class Scorer:
+    """One retrieval task, tokenised once, against which any number of tables is scored.
+
+    Args:
+        data: the task.
+        documents: tokens of its documents, in their order.
+        queries: tokens of its queries, in their order.
+        pooling: how the rows of a text's tokens become its vector.
+        depth: how much of a ranking is kept: the largest depth of a metric.
+        device: where to compute; by default the first GPU if there is one.
+        block_bytes: bound of the largest pieces of work; see `BLOCK_BYTES`.
+
+    Raises:
+        EmbscaleError: the tokens are of other texts.
+    """
+
+    def __init__(
+        self,
+        data: RetrievalData,
+        documents: TokenisedTexts,
+        queries: TokenisedTexts,
+        *,
+        pooling: Pooling = "mean",
+        depth: int = DEPTH,
+        device: str = "auto",
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
+        if (len(documents), len(queries)) != (len(data.documents), len(data.queries)):
+            raise EmbscaleError(
+                f"{data.name}: {len(data.documents)} documents and {len(data.queries)} queries, but tokens of "
+                f"{len(documents)} and {len(queries)}; make the tokens again with embscale tokenize"
+            )
+        self.task = FolderTask(data)
+        self.task.load_data()  # MTEB empties a task after scoring unless it was loaded before
+        self.pooling, self.depth, self.block_bytes = pooling, depth, block_bytes
+        self.device = choose_device(device)
+        self.highest_id = int(max(documents.ids.max(initial=0), queries.ids.max(initial=0)))
+
+        # trec_eval breaks ties by document id, descending as text: in that order the first of a tie is the best.
+        names = np.array(list(data.documents), dtype=object)
+        order = np.argsort(names, kind="stable")[::-1]
+        self.document_ids, self.query_ids = names[order], list(data.queries)
+        places = {name: place for place, name in enumerate(self.document_ids)}
+        self.own = torch.tensor([places.get(name, -1) for name in self.query_ids])
+
+        # Texts that pool alike are pooled once: a matrix product may round equal columns differently and break a tie.
+        self.documents, self.queries = take(documents, order), queries
+        kinds: dict[bytes, int] = {}
+        distinct = np.unique if pooling == "max" else np.sort
+        kind = np.array(
+            [kinds.setdefault(distinct(self.documents[i]).tobytes(), len(kinds)) for i in range(len(order))]
+        )
+        _, first = np.unique(kind, return_index=True)
+        # Cosines of some documents at a time, so that neither they nor the pooled texts outgrow a block.
+        step = max(1, block_bytes // (4 * len(queries)))
+        self.chunks = []
+        for start in range(0, len(first), step):
+            members = np.flatnonzero((kind >= start) & (kind < start + step))
+            texts = take(self.documents, first[start : start + step])
+            self.chunks.append(_Chunk(texts, queries, members, kind[members] - start))
+        self.rows = functools.reduce(np.union1d, (some.rows for some in self.chunks))
+
+    def per_query(self, found: np.ndarray | Table | Ranking, metrics: Sequence[str]) -> pd.DataFrame:
+        """MTEB's metrics of a table or ranking, a row for each query and a column for each metric, from 0 to 1.
+
+        Raises:
+            EmbscaleError: the table has fewer rows than the tokenizer has tokens, or MTEB knows no such metric.
+        """
+        depths = {depth_of(metric) for metric in metrics}
+        if max(depths) > self.depth:
+            raise EmbscaleError(f"metrics {list(metrics)}: rankings are kept to the depth of {self.depth}")
+        ranking = found if isinstance(found, Ranking) else self.rank(found)
+        # MTEB computes every metric at each depth, so depths that nobody asked for cost time.
+        self.task.k_values = sorted(depths | {ACCURACY_DEPTH, MAIN_DEPTH})
+        # The task itself, as `mteb.evaluate` calls it, which imports sentence-transformers beforehand (2 s).
+        self.task.evaluate(ranking, SPLIT, encode_kwargs={})
+        scores = pd.DataFrame.from_dict(self.task.per_query, orient="index")
+        unknown = set(metrics) - set(scores.columns)
+        if unknown:
+            raise EmbscaleError(f"metrics {sorted(unknown)}: MTEB gives {sorted(scores.columns)} for each query")
+        return scores[list(metrics)].rename_axis("query")
+
+    def rank(self, table: np.ndarray | Table) -> Ranking:
+        """Rank all documents for every query by the cosine of pooled texts."""
+        table = ArrayTable(table) if isinstance(table, np.ndarray) else table
+        ((_, ranking),) = self.nested(table, [table.shape[1]])
+        return ranking
+
+    def nested(
+        self, table: Table, widths: Sequence[int], padding: Padding | None = None
+    ) -> Iterator[tuple[int, Ranking]]:
+        """Rankings by the first columns of a table, several widths for little more than the cost of the largest.
+
+        Args:
+            table: the table.
+            widths: ascending numbers of columns, none larger than the table's; with a padding the last is the table's.
+            padding: what to put behind the table for one more ranking.  The products of its columns are kept: of
+                tables that are given one after the other, widest first, each adds only those that the one before had
+                as its own.
+
+        Yields:
+            Each number of columns, and the ranking by them.
+
+        Raises:
+            EmbscaleError: a table has fewer rows than the texts need, or a value that is not finite.
+        """
+        rows = min(some.shape[0] for some in (table, padding.table if padding else table))
+        if self.highest_id >= rows:
+            raise EmbscaleError(
+                f"the texts hold token {self.highest_id}, but the table has {rows} rows; "
+                "give the tokenizer that belongs to the table"
+            )
+        if len(self.chunks) == 1:
+            # Nothing needs to be kept until all documents were met.
+            for width, cosines in self._cosines(self.chunks[0], table, widths, padding):
+                yield width, self.ranked([cosines])
+            return
+        found: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+        for chunk in self.chunks:
+            for width, cosines in self._cosines(chunk, table, widths, padding):
+                found.setdefault(width, []).append(self._best(cosines, chunk.places))
+        for width in list(found):
+            yield width, self._merged(found.pop(width))
+
+    def ranked(self, scores: Iterable[torch.Tensor]) -> Ranking:
+        """A ranking by scores of any kind; they are overwritten.
+
+        Args:
+            scores: ``[queries, documents]`` for one run of documents after the other, in the order of `document_ids`.
+        """
+        start, found = 0, []
+        for some in scores:
+            found.append(self._best(some, torch.arange(start, start + some.shape[1])))
+            start += some.shape[1]
+        return self._merged(found)
+
+    def _best(self, scores: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The best of some documents, of which the one with the query's own id is none (as in BEIR)."""
+        itself, own = (self.own[:, None] == places).nonzero(as_tuple=True)
+        scores[itself.to(scores.device), own.to(scores.device)] = -torch.inf
+        values, found = best(scores, places.to(scores.device), self.depth)
+        return values.cpu(), found.cpu()
+
+    def _merged(self, found: list[tuple[torch.Tensor, torch.Tensor]]) -> Ranking:
+        values, places = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
+        if len(found) > 1:
+            places, order = places.sort(dim=1)
+            values, places = best(values.gather(1, order), places, self.depth)
+        return Ranking(self.query_ids, self.document_ids, values.numpy(), places.numpy())
+
+    def _cosines(
+        self, chunk: _Chunk, table: Table, widths: Sequence[int], padding: Padding | None
+    ) -> Iterator[tuple[int, torch.Tensor]]:
+        """Cosines of all queries with some documents, as `nested` asks for them."""
+
+        def cosines(products: Products) -> torch.Tensor:
+            return products.cosines() if chunk.text is None else products.cosines()[:, chunk.text.to(self.device)]
+
+        products = self._no_products(chunk)
+        for width in self._met(chunk, table, [0, *widths], products):
+            yield width, cosines(products)
+        if padding:
+            yield padding.table.shape[1], cosines(products + self._behind(chunk, padding, table.shape[1]))
+
+    def _no_products(self, chunk: _Chunk) -> Products:
+        return Products(chunk.queries, len(chunk.texts) - chunk.queries, self.device)
+
+    def _met(self, chunk: _Chunk, table: Table, edges: Sequence[int], products: Products) -> Iterator[int]:
+        """Take columns of a table into account, from the first edge to the last; gives each edge that is reached."""
+        for start, stop in self._blocks(chunk, edges):
+            whole = (start, stop) == (0, table.shape[1]) and self.device.type == "cpu"
+            if whole and isinstance(table, ArrayTable):
+                block, texts = table.table, chunk.texts  # no copy of rows that are in memory
+            else:
+                block, texts = table.columns(chunk.rows, start, stop).to(self.device), chunk.renumbered(self.device)
+            pooled = texts.pool(block, self.pooling)
+            products.add(pooled[: chunk.queries], pooled[chunk.queries :])
+            if not torch.isfinite(products.queries).all() or not torch.isfinite(products.documents).all():
+                _check_finite(block, start, stop)
+            if stop in edges:
+                yield stop
+
+    def _behind(self, chunk: _Chunk, padding: Padding, first: int) -> Products:
+        """Products over the columns of a padding from the first on."""
+        last = padding.table.shape[1]
+        known = padding.known.pop(self, None)
+        stop, products = known if known and first <= known[0] else (last, self._no_products(chunk))
+        for _ in self._met(chunk, padding.table, [first, stop], products):
+            pass
+        if len(self.chunks) == 1:  # those of several would take more than a block
+            padding.known[self] = first, products
+        return products
+
+    def _blocks(self, chunk: _Chunk, edges: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Runs of columns that fit into a block, each edge the end of one."""
+        fits = max(1, self.block_bytes // (4 * max(len(chunk.rows), len(chunk.texts), 1)))
+        for start, stop in pairwise(edges):
+            yield from ((first, min(first + fits, stop)) for first in range(start, stop, fits))
+
+
+def take(texts: TokenisedTexts, order: np.ndarray) -> TokenisedTexts:
+    """Some texts, in another order."""
+    lengths = texts.lengths[order]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    places = np.arange(offsets[-1]) + np.repeat(texts.offsets[order] - offsets[:-1], lengths)
+    return TokenisedTexts(texts.ids[places], offsets)
+
+
+class _Chunk:
+    """Some of a task's documents, and all its queries.
+
+    Args:
+        documents: distinct texts.
+        queries: all queries.
+        places: which documents have these texts, ascending.
+        text: which of the texts each of them has.
+
+    Attributes:
+        texts: the queries, then the distinct documents.
+    """
+
+    def __init__(
+        self, documents: TokenisedTexts, queries: TokenisedTexts, places: np.ndarray, text: np.ndarray
+    ) -> None:
+        self.queries = len(queries)
+        joined = np.concatenate([queries.ids, documents.ids])
+        offsets = np.concatenate([queries.offsets, queries.offsets[-1] + documents.offsets[1:]])
+        self.texts = PooledTexts(TokenisedTexts(joined, offsets))
+        self.places = torch.from_numpy(places)
+        self.text = torch.from_numpy(text) if len(documents) < len(places) else None
+        self.rows = np.unique(joined).astype(np.int64)
+        self._renumbered: PooledTexts | None = None
+
+    def renumbered(self, device: torch.device) -> PooledTexts:
+        """The texts over the used rows alone, where they are pooled."""
+        if self._renumbered is None:
+            self._renumbered = self.texts.renumbered(self.rows).to(device)
+        return self._renumbered
+
+
+def _check_finite(block: torch.Tensor, start: int, stop: int) -> None:
+    broken = int((~torch.isfinite(block)).any(dim=1).sum())
+    if broken:
+        raise EmbscaleError(
+            f"the table holds values that are not finite numbers in {broken} rows that the texts use "
+            f"(columns {start} to {stop}); make it again with embscale extract"
+        )

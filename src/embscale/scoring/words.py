@@ -1,0 +1,519 @@
+"""What a table knows about words: analogies, degrees, neighbours by relation, and similarity as people judge it.
+
+A probe uses words that are one token each, either at the start of a text (``plain``) or behind a space (``space``);
+the two are different rows in most tables of language models.  How many of a set's entries that leaves is part of
+every result.  A word whose row is zeros has no direction and counts as missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import yaml
+from scipy import stats
+
+from embscale import resources
+from embscale.errors import EmbscaleError
+from embscale.statistics.resampling import bootstrap_means, percentile_interval, seed_band
+from embscale.tables import random_tables
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+FORMS = ("plain", "space")
+# The set of words that comes with this package.
+OWN = "own"
+OWN_FILE = Path(resources.__file__).with_name("words.yaml")
+# The set that asks for a word's other form, by how often the rarer one occurs.
+BOTH = "both"
+TWO_FORMS = "two forms"
+BANDS = ("rare", "middle", "frequent")
+
+# Neighbours that are looked at, of all words.
+NEAREST = 10
+
+# Questions answered at once: bounds memory at 256 x words x 4 bytes.
+QUESTIONS = 256
+
+# Spearman's correlation of two pairs is 1 or -1 whatever the table.
+FEWEST_PAIRS = 3
+
+COLUMNS = (
+    "probe", "set", "section", "form", "metric", "value", "ci_low", "ci_high", "n", "coverage", "total",
+    "random_mean", "random_low", "random_high", "chance", "reason",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Words with a row each.
+
+    Attributes:
+        places: word to row; words may share one.
+        vectors: ``[rows, dims]``, none of them zero.
+    """
+
+    places: dict[str, int]
+    vectors: np.ndarray
+
+    def find(self, entries: Sequence[Sequence[str]]) -> np.ndarray:
+        """Places of the words of those entries whose words are all there and all different, ``[entries, words]``."""
+        if not len(entries):
+            return np.empty((0, 0), np.int64)
+        width = len(entries[0])
+        known = [[self.places[word] for word in entry] for entry in entries if self.places.keys() >= set(entry)]
+        found = [entry for entry in known if len(set(entry)) == width]
+        return np.array(found, np.int64).reshape(-1, width)
+
+    def unit(self) -> np.ndarray:
+        """The rows at length 1."""
+        return self.vectors / np.linalg.norm(self.vectors, axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One probe of one table.
+
+    Attributes:
+        probe: ``analogy``, ``degree``, ``relation`` or ``similarity``.
+        section: of the set, or ``all``.
+        metric: what was measured.
+        total: entries of the section.
+        chance: expected where vectors say nothing of words; NaN where no formula is known.
+        scores: of each entry that could be asked, ``[entries]``; or what is to be correlated, ``[entries, 2]``.
+        fewest: entries without which there is no result.
+    """
+
+    probe: str
+    section: str
+    metric: str
+    total: int
+    chance: float
+    scores: np.ndarray
+    fewest: int = 1
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells outcomes of one set apart."""
+        return self.probe, self.section, self.metric
+
+    @property
+    def value(self) -> float:
+        """The mean of the entries, or Spearman's correlation of the two columns; NaN if they are too few."""
+        return float(self._of(self.scores[None])[0]) if len(self.scores) >= self.fewest else math.nan
+
+    def interval(self, *, resamples: int, seed: int) -> tuple[float, float]:
+        """95 % percentile bootstrap interval over entries, as if they were independent of each other."""
+        if len(self.scores) < self.fewest:
+            return math.nan, math.nan
+        if self.scores.ndim == 1:
+            draws = bootstrap_means(self.scores[:, None], resamples=resamples, seed=seed)[:, 0]
+        else:
+            entries = len(self.scores)
+            chosen = np.random.default_rng(seed).integers(entries, size=(resamples, entries))
+            draws = np.concatenate(
+                [self._of(self.scores[some]) for some in np.array_split(chosen, resamples // 500 + 1)]
+            )
+        low, high = percentile_interval(draws)
+        return float(low), float(high)
+
+    def _of(self, scores: np.ndarray) -> np.ndarray:
+        """The statistic of several samples of entries, ``[samples]``."""
+        if scores.ndim == 2:
+            return scores.mean(axis=1)
+        x, y = (stats.rankdata(scores[..., column], axis=1) for column in (0, 1))
+        x, y = (ranks - ranks.mean(axis=1, keepdims=True) for ranks in (x, y))
+        spread = np.sqrt((x * x).sum(axis=1) * (y * y).sum(axis=1))
+        return np.divide((x * y).sum(axis=1), spread, out=np.zeros(len(x)), where=spread > 0)
+
+
+# Which words are one token
+
+
+def single_tokens(words: Iterable[str], tokenizer: Tokenizer, form: str) -> dict[str, int]:
+    """The words that the tokenizer gives one token of their own, with its id.
+
+    Args:
+        words: without spaces.
+        tokenizer: of the table; its case folding and the like apply.
+        form: ``plain``, as at the start of a text, or ``space``, as behind another word.  Tokenizers that mark the
+            starts of words give both the same token.
+    """
+    words = list(dict.fromkeys(words))
+    before = "the" if form == "space" else ""
+    prefix = tokenizer.encode(before, add_special_tokens=False).ids
+    texts = [f"{before} {word}" if before else word for word in words]
+    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+    found = {}
+    for word, encoding in zip(words, encodings, strict=True):
+        ids = encoding.ids
+        if len(ids) != len(prefix) + 1 or ids[:-1] != prefix:
+            continue
+        # An unknown word is one token, too, but not its own.
+        if tokenizer.decode(ids[-1:]).strip().casefold() == word.casefold():
+            found[word] = ids[-1]
+    return found
+
+
+def vocabulary(tokenizer: Tokenizer, form: str, *, asked: Iterable[str]) -> dict[str, int]:
+    """Words that are one token, with its id: all that the tokenizer has, of letters alone, and those asked for.
+
+    Where the tokenizer folds case, several words have the same token.
+    """
+    tokens = range(tokenizer.get_vocab_size())
+    words = (text for text in (tokenizer.decode([token]).strip() for token in tokens) if text.isalpha())
+    return single_tokens([*words, *sorted(asked)], tokenizer, form)
+
+
+def two_forms(
+    vocabularies: Mapping[str, Mapping[str, int]], counts: np.ndarray | None
+) -> tuple[dict[str, int], WordSet]:
+    """Words that have a token of their own in either form, as pairs: related words that need no list of them.
+
+    Nothing but the texts says that the two belong together, so that rare tokens, which a method has seen seldom, can
+    be asked about as well as frequent ones (Mikolov et al. 2013a say that skip-gram serves rare words better).
+
+    Args:
+        vocabularies: of `vocabulary`, by form.
+        counts: how often each token occurs in the texts, ``[tokens]``; None if that is not known.
+
+    Returns:
+        All words of both forms, the form in front, with their token; and the pairs, ``all`` of them and, with counts,
+        the three parts of equal size in the order of the rarer form's count (`BANDS`).
+    """
+    names = {f"{form} {word}": token for form, words in vocabularies.items() for word, token in words.items()}
+    plain, space = (vocabularies[form] for form in FORMS)
+    shared = [word for word in plain if word in space and plain[word] != space[word]]
+    sections = {"all": shared}
+    if counts is not None and shared:
+        rarer = counts[np.array([(plain[word], space[word]) for word in shared])].min(axis=1)
+        parts = np.array_split(np.argsort(rarer, kind="stable"), len(BANDS))
+        sections |= {band: [shared[i] for i in part] for band, part in zip(BANDS, parts, strict=True)}
+    pairs = {
+        section: [(f"{FORMS[0]} {word}", f"{FORMS[1]} {word}") for word in some] for section, some in sections.items()
+    }
+    return names, WordSet(TWO_FORMS, {}, [], pairs, [])
+
+
+def word_vectors(blocks: Iterable[np.ndarray], words: Mapping[str, int]) -> WordVectors:
+    """The rows of some words, each row once, out of a table that comes in blocks.
+
+    Args:
+        blocks: the table from top to bottom, ``[rows of a block, dims]``.
+        words: with the row of each.
+
+    Raises:
+        EmbscaleError: the table ends before a word's row.
+    """
+    ids = np.unique(np.fromiter(words.values(), np.int64, len(words)))
+    start, kept = 0, []
+    for block in blocks:
+        kept.append(block[ids[(ids >= start) & (ids < start + len(block))] - start])
+        start += len(block)
+    if len(ids) and ids[-1] >= start:
+        raise EmbscaleError(
+            f"the tokenizer has the token {ids[-1]}, but the table has {start} rows; "
+            "give the tokenizer that belongs to the table"
+        )
+    vectors = np.concatenate(kept)
+    nonzero = vectors.any(axis=1)
+    place = {token: place for place, token in enumerate(ids[nonzero].tolist())}
+    return WordVectors({word: place[token] for word, token in words.items() if token in place}, vectors[nonzero])
+
+
+# Sets of questions
+
+
+@dataclass(frozen=True)
+class WordSet:
+    """Entries to ask a table about.
+
+    Attributes:
+        name: of the set.
+        analogies: section to questions ``(a, b, c, d)``: a is to b as c is to d.
+        degrees: positive, comparative, superlative.
+        relations: kind of relation to pairs.
+        similarities: pairs with a number that people gave.
+    """
+
+    name: str
+    analogies: dict[str, list[tuple[str, str, str, str]]]
+    degrees: list[tuple[str, str, str]]
+    relations: dict[str, list[tuple[str, str]]]
+    similarities: list[tuple[str, str, float]]
+
+    def words(self) -> set[str]:
+        """All words of the set."""
+        entries = (self.degrees, (pair[:2] for pair in self.similarities), *self.analogies.values())
+        return {word for some in (*entries, *self.relations.values()) for entry in some for word in entry}
+
+
+def own_set() -> WordSet:
+    """The set that comes with this package; each pair of an analogy's section asks about each other."""
+    entries = yaml.safe_load(OWN_FILE.read_text("utf-8"))
+    analogies = {
+        section: [(*one, *other) for one in pairs for other in pairs if other is not one]
+        for section, pairs in entries["analogies"].items()
+    }
+    relations = {kind: [tuple(pair) for pair in pairs] for kind, pairs in entries["relations"].items()}
+    return WordSet(OWN, analogies, [tuple(triple) for triple in entries["degrees"]], relations, [])
+
+
+def read_analogies(path: Path) -> WordSet:
+    """A file in the form of Mikolov et al. 2013a: four words a line, sections behind a colon.
+
+    Raises:
+        EmbscaleError: a line has another form, or there is no question.
+    """
+    sections: dict[str, list[tuple[str, str, str, str]]] = {}
+    section = "all questions"
+    for number, line in _lines(path):
+        words = line.split()
+        if words[0].startswith(":"):
+            section = line[1:].strip()
+            sections[section] = []
+        elif len(words) == 4:
+            sections.setdefault(section, []).append((words[0], words[1], words[2], words[3]))
+        else:
+            raise EmbscaleError(f"{path}:{number}: expected four words or ': SECTION', found {line[:60]!r}")
+    if not any(sections.values()):
+        raise EmbscaleError(f"{path}: no questions; expected lines of four words under lines ': SECTION'")
+    return WordSet(path.stem, sections, [], {}, [])
+
+
+def read_similarities(path: Path) -> WordSet:
+    """A file of word pairs with a number each, as WordSim-353 and SimLex-999 have it.
+
+    Two words, then among other things the number, separated by tabs, semicolons or commas; the first line may name
+    the columns, and lines with # in front are left out.
+
+    Raises:
+        EmbscaleError: a line has another form, or there is no pair.
+    """
+    pairs = []
+    for number, line in _lines(path):
+        if line.startswith("#"):
+            continue
+        separator = next((mark for mark in "\t;," if mark in line), None)
+        fields = [field.strip() for field in line.split(separator)]
+        given = next((float(field) for field in fields[2:] if _is_number(field)), None)
+        if given is not None:
+            pairs.append((fields[0], fields[1], given))
+        elif pairs or number > 1:
+            raise EmbscaleError(f"{path}:{number}: expected two words and a number, found {line[:60]!r}")
+    if not pairs:
+        raise EmbscaleError(f"{path}: no pairs; expected lines of two words and a number")
+    return WordSet(path.stem, {}, [], {}, pairs)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        raise EmbscaleError(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise EmbscaleError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
+    return ((number, line.strip()) for number, line in enumerate(lines, 1) if line.strip())
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+# Probes
+
+
+def probe(vectors: WordVectors, words: WordSet) -> list[Outcome]:
+    """Every probe that a set has entries for."""
+    return [
+        *analogies(vectors, words.analogies),
+        *degrees(vectors, words.degrees),
+        *relations(vectors, words.relations),
+        *similarities(vectors, words.similarities),
+    ]
+
+
+def analogies(vectors: WordVectors, sections: Mapping[str, Sequence[Sequence[str]]]) -> Iterator[Outcome]:
+    """Of all words but the three given ones, which is nearest to ``b - a + c`` (3CosAdd, all at length 1)?
+
+    Levy and Goldberg 2014, "Linguistic regularities in sparse and explicit word representations", eq. 1 and 3.
+    ``accuracy``: the expected one.  ``reciprocal_rank`` and ``percentile``, the share of the other words that are
+    farther, also tell of near misses.  A word as near as the expected one counts half.
+    """
+    unit = vectors.unit()
+    candidates = max(len(unit) - 3, 1)  # the expected word among them
+    chance = {
+        "accuracy": 1 / candidates,
+        "reciprocal_rank": float(np.sum(1 / np.arange(1, candidates + 1))) / candidates,
+        "percentile": 0.5,
+    }
+    everything = {section: list(questions) for section, questions in sections.items()}
+    if len(sections) > 1:
+        everything["all"] = [question for questions in sections.values() for question in questions]
+    for section, questions in everything.items():
+        found = vectors.find(questions).reshape(-1, 4)
+        ranks = np.concatenate([np.empty(0), *(_ranks(unit, some) for some in _some(found))])
+        scores = {
+            "accuracy": (ranks == 1).astype(float),
+            "reciprocal_rank": 1 / ranks,
+            "percentile": 1 - (ranks - 1) / max(candidates - 1, 1),
+        }
+        for metric, values in scores.items():
+            yield Outcome("analogy", section, metric, len(questions), chance[metric], values)
+
+
+def _some(entries: np.ndarray) -> Iterator[np.ndarray]:
+    return (entries[start : start + QUESTIONS] for start in range(0, len(entries), QUESTIONS))
+
+
+def _ranks(unit: np.ndarray, questions: np.ndarray) -> np.ndarray:
+    """Rank of the expected word from 1, ``[questions]``."""
+    a, b, c, d = questions.T
+    cosines = (unit[b] - unit[a] + unit[c]) @ unit.T
+    expected = np.take_along_axis(cosines, d[:, None], axis=1)
+    np.put_along_axis(cosines, questions[:, :3], -np.inf, axis=1)
+    return (cosines > expected).sum(axis=1) + ((cosines == expected).sum(axis=1) + 1) / 2
+
+
+def degrees(vectors: WordVectors, triples: Sequence[Sequence[str]]) -> Iterator[Outcome]:
+    """Do a word and its two degrees lie on a line, in order, and does a factor lead from each to the next?
+
+    ``collinearity``: the cosine of the two steps; of independent vectors it is -1/2, because both hold the comparative.
+    ``in_order``: the comparative is the middle one of the three, none of the distances being longer than that of the
+    ends.  ``projected_between``: its projection on their line lies between them, which is so for nearly all independent
+    vectors, too.  ``lengths_rise``: each is longer than the one before, as for a factor above 1.  ``same_direction``:
+    the mean cosine of neighbours, 1 if a number led from each to the next.  ``addition_gain`` and
+    ``multiplication_gain``: how much nearer, by the cosine, one comes to the comparative from the positive by an
+    offset, or by a factor for each column, that all other triples have taught (least squares).
+    """
+    total = len(triples)
+    if not total:
+        return
+    a, b, c = np.moveaxis(vectors.vectors.astype(np.float64)[vectors.find(triples)], 1, 0)
+    lengths = [np.linalg.norm(x, axis=1) for x in (a, b, c)]
+    first, second, ends = b - a, c - b, c - a
+    spans = [np.linalg.norm(x, axis=1) for x in (first, second, ends)]
+    place = np.divide((first * ends).sum(axis=1), spans[2] ** 2, out=np.full(len(a), 0.5), where=spans[2] > 0)
+    scores = {
+        "collinearity": (_cosine(first, second), -1 / 2),
+        "in_order": ((spans[2] > np.maximum(spans[0], spans[1])).astype(float), 1 / 3),
+        "projected_between": (((place > 0) & (place < 1)).astype(float), math.nan),
+        "lengths_rise": (((lengths[0] < lengths[1]) & (lengths[1] < lengths[2])).astype(float), 1 / 6),
+        "same_direction": ((_cosine(a, b) + _cosine(b, c)) / 2, 0.0),
+    }
+    for metric, (values, chance) in scores.items():
+        yield Outcome("degree", "all", metric, total, chance, values)
+    others = max(len(a) - 1, 1)
+    offset = (first.sum(axis=0) - first) / others
+    squares = (a * a).sum(axis=0) - a * a
+    factor = np.divide((a * b).sum(axis=0) - a * b, squares, out=np.ones_like(a), where=squares > 0)
+    for metric, predicted in (("addition_gain", a + offset), ("multiplication_gain", a * factor)):
+        yield Outcome("degree", "all", metric, total, 0.0, _cosine(predicted, b) - _cosine(a, b), fewest=2)
+
+
+def _cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Of each pair of rows; 0 if one is zero."""
+    lengths = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
+    return np.divide((x * y).sum(axis=1), lengths, out=np.zeros(len(x)), where=lengths > 0)
+
+
+def relations(vectors: WordVectors, kinds: Mapping[str, Sequence[Sequence[str]]]) -> Iterator[Outcome]:
+    """Are related words nearer to each other than to other words?
+
+    ``percentile``: the share of all other words that are farther from the one than the other is, mean of both
+    directions: the area under the ROC curve of related against random words.  ``in_ten_nearest``: how often it is
+    among the ten nearest of all words.
+    """
+    unit = vectors.unit()
+    others = max(len(unit) - 2, 1)
+    for kind, pairs in kinds.items():
+        found = vectors.find(pairs).reshape(-1, 2)
+        ranks = np.concatenate(
+            [np.empty((0, 2)), *(np.stack([_near(unit, *p.T), _near(unit, *p.T[::-1])], 1) for p in _some(found))]
+        )
+        percentile = 1 - (ranks - 1).mean(axis=1) / others
+        nearest = (ranks <= NEAREST).mean(axis=1)
+        yield Outcome("relation", kind, "percentile", len(pairs), 0.5, percentile)
+        yield Outcome("relation", kind, "in_ten_nearest", len(pairs), min(1.0, NEAREST / (others + 1)), nearest)
+
+
+def _near(unit: np.ndarray, word: np.ndarray, related: np.ndarray) -> np.ndarray:
+    """Rank of the related word among the neighbours of a word from 1, ``[pairs]``."""
+    cosines = unit[word] @ unit.T
+    expected = np.take_along_axis(cosines, related[:, None], axis=1)
+    np.put_along_axis(cosines, word[:, None], -np.inf, axis=1)
+    return (cosines > expected).sum(axis=1) + ((cosines == expected).sum(axis=1) + 1) / 2
+
+
+def similarities(vectors: WordVectors, pairs: Sequence[tuple[str, str, float]]) -> Iterator[Outcome]:
+    """Spearman's correlation of the cosines of words with the similarity that people see (``spearman``)."""
+    if not pairs:
+        return
+    known = [pair for pair in pairs if len(vectors.find([pair[:2]]))]
+    given = np.array([pair[2] for pair in known])
+    first, second = vectors.unit()[vectors.find([pair[:2] for pair in known] or [("", "")])].transpose(1, 0, 2)
+    scores = np.stack([(first * second).sum(axis=1).astype(np.float64), given], axis=1)
+    yield Outcome("similarity", "all", "spearman", len(pairs), 0.0, scores, fewest=FEWEST_PAIRS)
+
+
+# Rows
+
+
+def rows(
+    vectors: WordVectors,
+    sets: Sequence[WordSet],
+    *,
+    form: str,
+    random_seeds: Sequence[int],
+    resamples: int,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Every probe of every set as tidy rows, with chance and with random vectors in place of the table's.
+
+    Args:
+        vectors: all words that are one token in this form.
+        sets: what to ask.
+        form: goes into the rows.
+        random_seeds: of the random vectors, as many and as long as the table's.
+        resamples: of the bootstrap over entries.
+        seed: of the resamples.
+
+    Returns:
+        Rows with `COLUMNS`: ``n`` of ``total`` entries could be asked, which is the ``coverage``; ``random_low`` and
+        ``random_high`` are the lowest and the highest of the seeds; ``reason`` says why there is no value.
+    """
+    count, dims = vectors.vectors.shape
+    at_random = [
+        replace(vectors, vectors=random_tables.independent(count, dims, random_seed) if count else vectors.vectors)
+        for random_seed in random_seeds
+    ]
+    made = []
+    for words in sets:
+        baseline = [{outcome.key: outcome.value for outcome in probe(random, words)} for random in at_random]
+        for outcome in probe(vectors, words):
+            n, total = len(outcome.scores), outcome.total
+            low, high = outcome.interval(resamples=resamples, seed=seed)
+            band = seed_band([values[outcome.key] for values in baseline])
+            reason = "" if n >= outcome.fewest else _reason(n, total, outcome.fewest, form)
+            values = (
+                outcome.probe, words.name, outcome.section, form, outcome.metric, outcome.value, low, high, n,
+                n / total if total else math.nan, total, band.mean, band.lowest, band.highest, outcome.chance, reason,
+            )  # fmt: skip
+            made.append(dict(zip(COLUMNS, values, strict=True)))
+    return made
+
+
+def _reason(n: int, total: int, fewest: int, form: str) -> str:
+    if not total:
+        return "the section is empty"
+    where = {"plain": "at the start of a text", "space": "behind a space", BOTH: "in both forms"}[form]
+    needed = "" if fewest == 1 else f", {fewest} are needed"
+    return f"{n} of {total} entries have words that are one token each {where} with a row of their own{needed}"

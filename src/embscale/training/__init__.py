@@ -1,0 +1,1 @@
+"""What the study trains itself: the ladder, static embeddings, and models that start from them."""

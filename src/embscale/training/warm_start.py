@@ -1,0 +1,138 @@
+"""Whether it helps a language model to start from a table that knows something (Corey, "future work").
+
+Runs of one rung differ in the input table alone: random or static at the start, trained with the rest or frozen.
+Within a seed all else is equal, the other weights and the order of texts too, so that runs are compared in pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from embscale.errors import EmbscaleError
+from embscale.statistics.resampling import bootstrap_means, percentile_interval
+
+if TYPE_CHECKING:
+    from embscale.training.ladder import Schedule
+
+HELDOUT_LOSS = "heldout_loss"
+
+# The first is what the others are compared with.
+STARTS = ("random", "random, frozen", "static", "static, frozen")
+
+COLUMNS = ("start", "seed", "width", "step", "metric", "value", "ci_low", "ci_high", "n")
+
+# A table's score of every query, ``[queries]``.
+Score = Callable[[np.ndarray], np.ndarray]
+
+
+def losses_and_tables(
+    start: str,
+    *,
+    table: np.ndarray,
+    training: np.ndarray,
+    unseen: np.ndarray,
+    shape: Mapping[str, Any],
+    schedule: Schedule,
+    checkpoints: Sequence[int],
+) -> tuple[dict[int, float], dict[int, np.ndarray]]:
+    """Train one rung from one start.
+
+    Args:
+        start: one of `STARTS`.
+        table: the static table, ``[vocab_size, width]``; its width is the rung's.
+        training: stream of tokens to learn from.
+        unseen: held-out stream.
+        shape: blocks, head width and vocabulary, as `ladder.build` takes them.
+        schedule: steps, batches, learning rates and seed.
+        checkpoints: steps after which to look.
+
+    Returns:
+        By checkpoint, the held-out loss in nats per token, and the input table ``[vocab_size, width]``.
+
+    Raises:
+        EmbscaleError: a checkpoint lies behind the last step, or the table does not fit.
+    """
+    from embscale.training import ladder
+
+    if max(checkpoints) > schedule.steps:
+        raise EmbscaleError(f"checkpoint {max(checkpoints)}: training ends after {schedule.steps} steps")
+    model = ladder.build(
+        **shape, width=table.shape[1], context=schedule.context, seed=schedule.seed, positions="rotary"
+    )
+    if start.startswith("static"):
+        ladder.start_from(model, table)
+    rows = ladder.input_table(model)
+    rows.requires_grad_(not start.endswith("frozen"))
+    losses: dict[int, float] = {}
+    found: dict[int, np.ndarray] = {}
+
+    def reached(step: int, loss: float) -> None:
+        if step in checkpoints:
+            losses[step] = ladder.heldout_loss(model, unseen, context=schedule.context, batch=schedule.batch)
+            found[step] = rows.detach().numpy().copy()
+
+    ladder.train(model, training, schedule, reached=reached)
+    return losses, found
+
+
+def rows(
+    starts: Sequence[str],
+    *,
+    table: np.ndarray,
+    training: np.ndarray,
+    unseen: np.ndarray,
+    shape: Mapping[str, Any],
+    schedule: Schedule,
+    checkpoints: Sequence[int],
+    metric: str,
+    score: Score,
+    resamples: int,
+    bootstrap_seed: int,
+) -> pd.DataFrame:
+    """Train one rung from several starts with one seed; losses and scores of its tables as tidy rows.
+
+    Args:
+        starts: of `STARTS`.
+        table: as `losses_and_tables` takes it, and so the five that follow.
+        training: stream of tokens to learn from.
+        unseen: held-out stream.
+        shape: blocks, head width and vocabulary.
+        schedule: steps, batches, learning rates and seed.
+        checkpoints: steps after which the loss is measured.
+        metric: name of what `score` gives.
+        score: of tables at the first and the last checkpoint.
+        resamples: of the bootstrap over queries.
+        bootstrap_seed: of the resamples.
+
+    Returns:
+        `COLUMNS`: the held-out loss at each checkpoint, in nats per token, without an interval (it is over seeds,
+        in the figure), ``n`` its sequences; the score at both ends, from 0 to 1, with the interval over ``n`` queries.
+    """
+    about, per_query, made = [], [], []
+    for start in starts:
+        losses, found = losses_and_tables(
+            start,
+            table=table,
+            training=training,
+            unseen=unseen,
+            shape=shape,
+            schedule=schedule,
+            checkpoints=checkpoints,
+        )
+        keys = {"start": start, "seed": schedule.seed, "width": table.shape[1]}
+        sequences = len(unseen) // (schedule.context * schedule.batch) * schedule.batch
+        made += [
+            keys | {"step": step, "metric": HELDOUT_LOSS, "value": loss, "n": sequences}
+            for step, loss in losses.items()
+        ]
+        for step in (min(checkpoints), max(checkpoints)):
+            about.append(keys | {"step": step, "metric": metric})
+            per_query.append(score(found[step]))
+    values = np.stack(per_query, axis=1)
+    low, high = percentile_interval(bootstrap_means(values, resamples=resamples, seed=bootstrap_seed))
+    scored = pd.DataFrame(about).assign(value=values.mean(axis=0), ci_low=low, ci_high=high, n=len(values))
+    return pd.concat([pd.DataFrame(made), scored], ignore_index=True)[list(COLUMNS)]
