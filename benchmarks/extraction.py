@@ -19,7 +19,7 @@ from hub.server import Hub
 
 OURS = """
 import sys
-from embscale import extraction
+from embscale.tables import extraction
 extraction.WORKERS = int(sys.argv[1])
 from embscale.__main__ import main
 code = main(["extract", sys.argv[2], "-o", sys.argv[3]])

@@ -26,6 +26,7 @@ THREADS = 2
 
 def scored(task):
     """Score a table, or a variant of one, and print seconds and memory before and at its peak."""
+    from embscale.checkpoints import dtypes
     from embscale.scoring.retrieval import Scorer, StoredTable
     from embscale.tables import table_files
     from embscale.texts import tokens
@@ -42,12 +43,12 @@ def scored(task):
             with path.open("wb") as file:
                 start = table_files.header(task["dtype"], (rows, dims), {})
                 file.write(start)
-                file.truncate(len(start) + rows * dims * np.dtype(table_files.STORED[task["dtype"]]).itemsize)
+                file.truncate(len(start) + rows * dims * np.dtype(dtypes.STORED[task["dtype"]]).itemsize)
         scorer = Scorer(data, *groups)
         before, started = peak_memory(), time.perf_counter()
         table = StoredTable(path)
         if "variant" in task:
-            from embscale.cli.score import streamed
+            from embscale.scoring.engine import streamed
             from embscale.tables.variants import Variant
 
             table = streamed(table.file, Variant.parse(task["variant"]), scorer, scorer.rows)

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from embscale.layers import hidden_states
+from embscale.layers import running
 from embscale.texts import samples, tokens
 
 BATCH = 16
@@ -39,7 +39,7 @@ sample = states.sampled(file, tokenizer, largest, length)
 tokens = dataclasses.replace(sample.tokens, ids=sample.tokens.ids[: count * length],
                              offsets=sample.tokens.offsets[: count + 1])
 sample = dataclasses.replace(sample, text_ids=sample.text_ids[:count], tokens=tokens)
-model = hidden_states.load_model(checkpoint)
+model = running.load_model(checkpoint)
 peak = lambda: int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])  # not the parent's, as ru_maxrss
 before = peak()
 states.extract(model, sample, part)
@@ -64,13 +64,13 @@ def sampled(file, tokenizer, count, length):
 def forward(model, sample):
     """The model alone."""
     with torch.inference_mode():
-        for group in hidden_states.batches(sample.tokens.lengths, BATCH):
+        for group in running.batches(sample.tokens.lengths, BATCH):
             model(input_ids=torch.from_numpy(np.stack([sample.tokens[text] for text in group]).astype(np.int64)))
 
 
 def extract(model, sample, part):
     """Ours."""
-    hidden_states.extract(model, sample, part, first_position=FIRST_POSITION, batch=BATCH, metadata={})
+    running.extract(model, sample, part, first_position=FIRST_POSITION, batch=BATCH, metadata={})
 
 
 def seconds(function, *arguments):
@@ -90,7 +90,7 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     sample = sampled(args.file, args.tokenizer, args.texts[1], args.tokens)
-    model = hidden_states.load_model(args.checkpoint)
+    model = running.load_model(args.checkpoint)
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / "part"
         forward(model, sample)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from embscale.layers.hidden_states import FINAL_NORM, HiddenStates
+from embscale.layers.hidden_states import HiddenStates
+from embscale.layers.names import FINAL_NORM
 
 
 def made(values, *, texts=20, names=None, first_position=0):

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,7 +37,7 @@ def test_the_note_tells_params_inputs_outputs_and_sources(tmp_path):
 def test_the_note_does_not_tell_where_the_package_lies(tmp_path):
     make(tmp_path / "a.txt", inputs=[published_scores.FILE])
     assert list(json.loads(artifacts.note_path(tmp_path / "a.txt").read_text())["inputs"]) == [
-        "embscale/published/corey2024.csv"
+        "embscale/claims/published_scores/corey2024.csv"
     ]
 
 
@@ -268,21 +269,21 @@ EDITED = """
 import sys
 sys.path.insert(0, {package!r})
 from pathlib import Path
-from embscale import artifacts
+from embscale.provenance import artifacts
 from embscale.errors import EmbscaleError
 folder = Path({package!r}, "embscale")
-early, late = folder / "spectra.py", folder / "jackknife.py"
+early, late = folder / "statistics/spectra.py", folder / "statistics/jackknife.py"
 
 def edit(path):
     # The same size, within the same second: what Python's cache of compiled modules would not see.
     path.write_text(path.read_text().replace("the", "The", 1))
 
 {before}
-from embscale import spectra
+from embscale.statistics import spectra
 try:
     with artifacts.recorded(command="make", params={{}}, inputs=[], outputs=[Path("made.txt")]) as (path,):
         {during}
-        from embscale import jackknife
+        from embscale.statistics import jackknife
         path.write_text("x")
         {after}
 except EmbscaleError as error:
@@ -306,7 +307,7 @@ except EmbscaleError as error:
 def test_the_note_names_the_code_that_ran_or_there_is_none(tmp_path, before, during, after, changed):
     """A source can be edited at any moment; a module may be imported before or during the job."""
     package = tmp_path / "src"
-    shutil.copytree(artifacts.Path(artifacts.__file__).parent, package / "embscale")
+    shutil.copytree(Path(embscale.cli.__file__).parents[1], package / "embscale")
     subprocess.run(
         [sys.executable, "-m", "compileall", "-q", str(package / "embscale/statistics/spectra.py")], check=True
     )
@@ -319,4 +320,5 @@ def test_the_note_names_the_code_that_ran_or_there_is_none(tmp_path, before, dur
         return
     noted = json.loads((tmp_path / "made.txt.note.json").read_text())["sources"]
     for name in ("spectra", "jackknife"):
-        assert noted[f"embscale/{name}.py"] == artifacts.file_sha256(package / f"embscale/{name}.py")
+        module = f"embscale/statistics/{name}.py"
+        assert noted[module] == artifacts.file_sha256(package / module)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 
-from embscale.checkpoints import containers
+from embscale.checkpoints import containers, dtypes
 from embscale.checkpoints.containers import directory, index
 from embscale.checkpoints.ranges import BLOCK, LocalFolder, open_file
 from embscale.errors import EmbscaleError
@@ -113,7 +113,7 @@ def test_the_bytes_are_those_of_the_tensors(writer, dtype):
         assert (stored.name, stored.dtype, stored.shape) == (name, WORDS[tensor.dtype], tuple(tensor.shape))
         assert data[stored.start : stored.end] == raw(tensor)
         assert stored.crc32 in (None, zlib.crc32(raw(tensor)))
-        assert stored.end - stored.start == math.prod(stored.shape) * containers.ITEM_SIZES[stored.dtype]
+        assert stored.end - stored.start == math.prod(stored.shape) * dtypes.ITEM_SIZES[stored.dtype]
     assert (found["table"].crc32 is not None) == (writer is zipped)
     assert found["rows"].crc32 is None  # what the file has is that of the larger storage
     assert (found["table"].start == found["tied"].start) == (writer is not flat)
@@ -126,7 +126,7 @@ def test_every_dtype_has_its_word_and_size(writer):
     assert {name: (t.dtype, t.end - t.start) for name, t in read(data).items()} == {
         word: (word, 3 * dtype.itemsize) for dtype, word in words.items()
     }
-    assert set(containers.ITEM_SIZES) == {*WORDS.values(), *ITS_WORDS.values()}
+    assert set(dtypes.ITEM_SIZES) == {*WORDS.values(), *ITS_WORDS.values()}
 
 
 def test_a_directory_is_a_mapping_that_knows_what_it_lacks():
@@ -663,7 +663,7 @@ def sound(data):
         return False
     for tensor in tensors:
         assert 0 <= tensor.start <= tensor.end <= len(data)
-        assert tensor.end - tensor.start == math.prod(tensor.shape) * containers.ITEM_SIZES[tensor.dtype]
+        assert tensor.end - tensor.start == math.prod(tensor.shape) * dtypes.ITEM_SIZES[tensor.dtype]
     return True
 
 

@@ -7,13 +7,13 @@ import zlib
 import numpy as np
 import pytest
 
-from embscale.checkpoints import extraction
+from embscale.checkpoints import weights
 from embscale.checkpoints.containers import StoredTensor
 from embscale.checkpoints.ranges import LocalFolder, open_file, package_folder
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
 from embscale.provenance.artifacts import note_path, read_note
-from embscale.tables import table_files
+from embscale.tables import extraction, table_files
 
 FAMILIES = ["gpt_neox", "gpt2", "llama", "qwen2", "opt", "bloom", "t5"]
 
@@ -32,7 +32,7 @@ def test_the_table_is_what_the_model_looks_up(checkpoint, model_type, tmp_path):
 
 def locate(folder):
     source = LocalFolder(folder)
-    return extraction.locate(source, extraction.read_config(source), "input")
+    return extraction.locate(source, weights.read_config(source), "input")
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_the_beginning_of_an_interrupted_run_is_kept(size, tmp_path):
     part = tmp_path / "part"
     header = table_files.header("F32", table.shape, {"commit": "a"})
     part.write_bytes(header + table.tobytes()[:size])
-    extraction.stream(source, extraction.Location("f", tensor), part, {"commit": "a"})
+    extraction.stream(source, weights.Location("f", tensor), part, {"commit": "a"})
     assert np.array_equal(table_files.load(part), table)
     assert source.fetched == table.nbytes - size // extraction.PIECE * extraction.PIECE
 
@@ -107,7 +107,7 @@ def test_what_an_interrupted_run_left_of_another_commit_is_not_used(tmp_path):
     tensor = StoredTensor("wte.weight", "F32", table.shape, 0, table.nbytes, None)
     part = tmp_path / "part"
     part.write_bytes(table_files.header("F32", table.shape, {"commit": "b"}) + bytes(table.nbytes))
-    extraction.stream(source, extraction.Location("f", tensor), part, {"commit": "a"})
+    extraction.stream(source, weights.Location("f", tensor), part, {"commit": "a"})
     assert np.array_equal(table_files.load(part), table)
 
 
@@ -115,7 +115,7 @@ def test_bytes_that_do_not_fit_the_checksum_are_removed(tmp_path):
     table = np.ones((4, 4), np.float32)
     tensor = StoredTensor("wte.weight", "F32", table.shape, 0, table.nbytes, 1)
     with pytest.raises(EmbscaleError, match="checksum"):
-        extraction.stream(CountingSource(table.tobytes()), extraction.Location("f", tensor), tmp_path / "part", {})
+        extraction.stream(CountingSource(table.tobytes()), weights.Location("f", tensor), tmp_path / "part", {})
     assert not (tmp_path / "part").exists()
 
 

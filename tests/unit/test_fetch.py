@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from embscale.cli import execute
-from embscale.layers import hidden_states
+from embscale.layers import running
 from embscale.provenance.artifacts import note_path, read_note
 from embscale.texts import beir, samples, tokens
 from hub.repositories import save, save_retrieval, save_texts
@@ -29,7 +29,7 @@ def test_a_checkpoint_runs_as_the_one_that_was_published(hub, container, tmp_pat
     assert execute("fetch-checkpoint", [f"test/whole-{container}@{commit}", "-o", str(folder)]) == 0
     assert not list(folder.glob("*.py")) and not list(tmp_path.glob(".fetched*"))
     ids = torch.arange(20).reshape(2, 10)
-    ours = hidden_states.load_model(folder)
+    ours = running.load_model(folder)
     theirs = transformers.AutoModel.from_pretrained(tmp_path / "published", local_files_only=True).eval()
     with torch.inference_mode():
         assert torch.equal(ours(ids).last_hidden_state, theirs(ids).last_hidden_state)
@@ -57,7 +57,7 @@ def test_a_subfolder_of_a_repository_is_a_checkpoint_of_its_own(hub, tmp_path):
     arguments = [f"test/subfolders@{commit}", "--subfolder", "early/checkpoint_1"]
     assert execute("fetch-checkpoint", [*arguments, "-o", str(tmp_path / "fetched")]) == 0
     assert execute("extract", [*arguments, "-o", str(tmp_path / "t.safetensors")]) == 0
-    whole = hidden_states.load_model(tmp_path / "fetched").wte.weight
+    whole = running.load_model(tmp_path / "fetched").wte.weight
     from embscale.tables import table_files
 
     assert torch.equal(torch.from_numpy(table_files.load(tmp_path / "t.safetensors")), whole.detach())
@@ -85,7 +85,7 @@ def test_files_of_the_same_names_elsewhere_in_a_repository_are_left_alone(hub, c
     assert all((top / file).read_bytes() == content for file, content in fetched.items())
     wanted = {path.name for path in top.iterdir() if path.name.startswith(("model-", "model.safe", "pytorch_model"))}
     assert set(fetched) == {"config.json", *wanted}
-    loaded = hidden_states.load_model(tmp_path / "fetched").wte.weight
+    loaded = running.load_model(tmp_path / "fetched").wte.weight
     assert execute("extract", [*arguments, "-o", str(tmp_path / "t.safetensors")]) == 0
     from embscale.tables import table_files
 

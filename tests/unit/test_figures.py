@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from embscale.cli import execute
-from embscale.figures import theme
+from embscale.plotting import theme
 from embscale.report import numbers
+from embscale.rows import markdown
 from embscale.rows.markdown import escape
 
 WIDTHS = (16, 32)
@@ -204,9 +205,9 @@ def test_tables_say_what_was_not_run():
 
 def test_columns_of_numbers_are_set_to_the_right():
     rows = [["name", "score", "remark"], ["a", "1.50 [1.00, 2.00]", "3 of them"], ["7b", "−0.2", "x"], ["c", "", ""]]
-    assert re.sub("-+", "-", numbers.markdown_table(rows).splitlines()[1]) == "| :- | -: | :- |"
+    assert re.sub("-+", "-", markdown.markdown_table(rows).splitlines()[1]) == "| :- | -: | :- |"
 
 
 def test_columns_get_room_by_their_longest_cell_within_bounds():
-    rule = numbers.markdown_table([["a", "b", "c"], ["x", "y" * 10, "z" * 500]]).splitlines()[1]
+    rule = markdown.markdown_table([["a", "b", "c"], ["x", "y" * 10, "z" * 500]]).splitlines()[1]
     assert [cell.count("-") for cell in rule.strip("| ").split(" | ")] == [6, 10, 36]

@@ -10,7 +10,7 @@ from sklearn.neighbors import NearestNeighbors
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
 from embscale.layers import geometry, hidden_states
-from embscale.layers.hidden_states import FINAL_NORM
+from embscale.layers.names import FINAL_NORM
 from embscale.statistics import jackknife, spectra
 
 OPTIONS = {"first_position": 0, "vectors": 200, "groups": 10, "dimensions": 3, "neighbours": 5, "seed": 0}

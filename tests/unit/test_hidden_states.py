@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from embscale.checkpoints.families import FAMILIES, anatomy, family, input_table_names, output_table_names
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
-from embscale.layers import hidden_states
+from embscale.layers import hidden_states, running
 from embscale.provenance.artifacts import note_path, read_note
 from embscale.tables.effective import effective_table
 from embscale.texts import samples, tokens
@@ -66,14 +66,14 @@ def chosen(texts_file, tokenizer_folder, *, count=10, min_tokens=LENGTH, most=LE
 
 def extracted(folder, sample, path, *, first_position=0, batch=4, **options):
     """The states of a checkpoint, or of a model, by way of a file."""
-    model = hidden_states.load_model(folder, **options) if not isinstance(folder, torch.nn.Module) else folder
-    hidden_states.extract(model, sample, path, first_position=first_position, batch=batch, metadata={})
+    model = running.load_model(folder, **options) if not isinstance(folder, torch.nn.Module) else folder
+    running.extract(model, sample, path, first_position=first_position, batch=batch, metadata={})
     return hidden_states.load(path)
 
 
 def library(folder, sample):
     """What `transformers` itself calls the hidden states and the last of them, for texts of one length."""
-    model = hidden_states.load_model(folder)
+    model = running.load_model(folder)
     ids = torch.from_numpy(np.stack([sample.tokens[i] for i in range(len(sample.tokens))]).astype(np.int64))
     with torch.inference_mode():
         output = model(ids, output_hidden_states=True)
@@ -105,7 +105,7 @@ def test_every_family_gives_rows_block_input_blocks_and_final_norm(folder_of, sa
         same(states.arrays["final norm"], flat(last))
         block = torch.from_numpy(np.array(states.arrays["block 2"]))
         with torch.inference_mode():
-            same(anatomy(hidden_states.load_model(folder)).final_norm(block), flat(last))
+            same(anatomy(running.load_model(folder)).final_norm(block), flat(last))
         assert np.abs(block.numpy() - flat(last)).max() > 0.01
     elif name == "bert":
         same(states.arrays["block 2"], flat(last))
@@ -156,7 +156,7 @@ def test_neither_batches_nor_company_matter_to_texts_of_unequal_length(
     lengths = ragged.tokens.lengths
     assert len(set(lengths)) > 2 and (np.diff(lengths) < 0).any()
     states = extracted(checkpoint(model_type), ragged, tmp_path / "states", first_position=1)
-    model = hidden_states.load_model(checkpoint(model_type))
+    model = running.load_model(checkpoint(model_type))
     for text in range(len(lengths)):
         alone = samples.Sample(("x",), TokenisedTexts(ragged.tokens[text], np.array([0, lengths[text]])), 0)
         single = extracted(model, alone, tmp_path / "single", first_position=1)
@@ -171,11 +171,11 @@ def test_neither_batches_nor_company_matter_to_texts_of_unequal_length(
 
 def test_batches_hold_every_text_once_and_one_length_each():
     lengths = np.random.default_rng(0).integers(5, 9, 50)
-    groups = hidden_states.batches(lengths, 4)
+    groups = running.batches(lengths, 4)
     assert sorted(np.concatenate(groups)) == list(range(50))
     assert all(len(group) <= 4 and len(set(lengths[group])) == 1 for group in groups)
     assert len(groups) == sum(-(-count // 4) for count in np.unique_counts(lengths).counts)
-    assert [list(group) for group in hidden_states.batches(np.full(5, 7), 2)] == [[0, 1], [2, 3], [4]]
+    assert [list(group) for group in running.batches(np.full(5, 7), 2)] == [[0, 1], [2, 3], [4]]
 
 
 def test_positions_before_the_first_are_left_out(checkpoint, sample, tmp_path):
@@ -229,7 +229,7 @@ def test_an_interrupted_run_goes_on_after_the_last_whole_batch(
     checkpoint, texts_file, tokenizer_folder, slow_records, tmp_path
 ):
     ragged = chosen(texts_file, tokenizer_folder, count=25, min_tokens=3, most=40)
-    model = hidden_states.load_model(checkpoint("gpt2"))
+    model = running.load_model(checkpoint("gpt2"))
     extracted(model, ragged, tmp_path / "whole")
     part = tmp_path / "part"
     _, hook = interrupt(model, 3)
@@ -241,19 +241,19 @@ def test_an_interrupted_run_goes_on_after_the_last_whole_batch(
     passes, hook = interrupt(model, 1000)
     extracted(model, ragged, part)
     hook.remove()
-    assert len(passes) == len(hidden_states.batches(ragged.tokens.lengths, 4)) - 3
+    assert len(passes) == len(running.batches(ragged.tokens.lengths, 4)) - 3
     assert part.read_bytes() == (tmp_path / "whole").read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"part", "whole"}
 
 
 @pytest.mark.parametrize("change", ["batch", "first_position", "metadata", "record", "size"])
 def test_what_another_run_has_left_is_begun_anew(checkpoint, sample, slow_records, change, tmp_path):
-    model = hidden_states.load_model(checkpoint("gpt_neox"))
+    model = running.load_model(checkpoint("gpt_neox"))
     options = {"first_position": 0, "batch": 4, "metadata": {"precision": "float32"}}
     part, record = tmp_path / "part", tmp_path / "part.progress"
     _, hook = interrupt(model, 2)
     with pytest.raises(Interrupted):
-        hidden_states.extract(model, sample, part, **options)
+        running.extract(model, sample, part, **options)
     hook.remove()
     assert json.loads(record.read_text())["batches"] == 2
     if change == "record":
@@ -264,22 +264,22 @@ def test_what_another_run_has_left_is_begun_anew(checkpoint, sample, slow_record
         options |= {"batch": 3} if change == "batch" else {"first_position": 1} if change == "first_position" else {}
         options |= {"metadata": {"precision": "bfloat16"}} if change == "metadata" else {}
     passes, hook = interrupt(model, 1000)
-    hidden_states.extract(model, sample, part, **options)
+    running.extract(model, sample, part, **options)
     hook.remove()
-    assert len(passes) == len(hidden_states.batches(sample.tokens.lengths, options["batch"]))
-    hidden_states.extract(model, sample, tmp_path / "whole", **options)
+    assert len(passes) == len(running.batches(sample.tokens.lengths, options["batch"]))
+    running.extract(model, sample, tmp_path / "whole", **options)
     assert part.read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 def test_a_state_that_is_not_finite_is_told_with_layer_and_text(checkpoint, sample, tmp_path):
-    model = hidden_states.load_model(checkpoint("gpt_neox"))
+    model = running.load_model(checkpoint("gpt_neox"))
     text = 5
     token = next(t for t in sample.tokens[text] if all(t not in sample.tokens[i] for i in range(10) if i != text))
     with torch.no_grad():
         model.embed_in.weight[token] = torch.inf
     with pytest.raises(EmbscaleError, match=rf"^embedding: a value is not finite in text '{sample.text_ids[text]}'"):
         extracted(model, sample, tmp_path / "states")
-    model = hidden_states.load_model(checkpoint("gpt_neox"))
+    model = running.load_model(checkpoint("gpt_neox"))
     with torch.no_grad():
         next(anatomy(model).blocks[1].parameters()).fill_(float("nan"))
     with pytest.raises(EmbscaleError, match=rf"^block 2: a value is not finite in text '{sample.text_ids[0]}'"):
@@ -288,7 +288,7 @@ def test_a_state_that_is_not_finite_is_told_with_layer_and_text(checkpoint, samp
 
 
 def test_values_beyond_float16_are_told_as_such_and_sums_beyond_a_float_are_no_error(checkpoint, sample, tmp_path):
-    model = hidden_states.load_model(checkpoint("gpt_neox"), precision="float16")
+    model = running.load_model(checkpoint("gpt_neox"), precision="float16")
     with torch.no_grad():
         model.embed_in.weight[:] = 60_000  # finite, though their sum is not
         model.layers[0].mlp.dense_4h_to_h.bias[:] = 60_000
@@ -307,11 +307,11 @@ def test_a_model_that_memory_does_not_hold_is_refused_with_both_numbers(checkpoi
     weights = load_file(checkpoint("gpt2") / "model.safetensors")
     needed = 4 * sum(weight.size for weight in weights.values())
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=needed))
-    hidden_states.load_model(checkpoint("gpt2"))
+    running.load_model(checkpoint("gpt2"))
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=needed - 1))
     with pytest.raises(EmbscaleError, match=r"the weights take 0\.00 GB, but 0\.00 GB of memory are free on cpu; take"):
-        hidden_states.load_model(checkpoint("gpt2"))
-    hidden_states.load_model(checkpoint("gpt2"), precision="bfloat16")
+        running.load_model(checkpoint("gpt2"))
+    running.load_model(checkpoint("gpt2"), precision="bfloat16")
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -320,14 +320,14 @@ def test_weights_are_spread_only_where_one_gpu_is_too_small_and_accelerate_is_th
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda i: (10, 80))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if installed else None)
-    assert not hidden_states._is_spread(tmp_path, 10, "cuda")
+    assert not running._is_spread(tmp_path, 10, "cuda")
     if installed:
-        assert hidden_states._is_spread(tmp_path, 50, "cuda")
+        assert running._is_spread(tmp_path, 50, "cuda")
         with pytest.raises(EmbscaleError, match=r"free on cuda; take a smaller model or a lower precision$"):
-            hidden_states._is_spread(tmp_path, 51, "cuda")
+            running._is_spread(tmp_path, 51, "cuda")
     else:
         with pytest.raises(EmbscaleError, match=r"free on cuda; .*with accelerate installed, weights are spread"):
-            hidden_states._is_spread(tmp_path, 11, "cuda")
+            running._is_spread(tmp_path, 11, "cuda")
 
 
 def test_states_in_memory_come_back_from_a_file(tmp_path):
@@ -394,7 +394,7 @@ def test_the_command_takes_up_its_own_unfinished_file_and_removes_that_of_other_
     checkpoint, texts_file, tmp_path, monkeypatch, slow_records
 ):
     path = tmp_path / "states.safetensors"
-    load_model = hidden_states.load_model
+    load_model = running.load_model
 
     def broken(*args, **kwargs):
         model = load_model(*args, **kwargs)
@@ -437,10 +437,10 @@ def test_untied_output_tables_are_found_by_their_names(checkpoint, model_type):
 
 @pytest.mark.parametrize("model_type", sorted(FAMILIES))
 def test_a_skeleton_has_the_size_and_the_layers_of_the_model(checkpoint, model_type):
-    empty, model = hidden_states.skeleton(checkpoint(model_type)), hidden_states.load_model(checkpoint(model_type))
+    empty, model = running.skeleton(checkpoint(model_type)), running.load_model(checkpoint(model_type))
     assert {weight.device.type for weight in empty.parameters()} == {"meta"}
     assert sum(w.numel() for w in empty.parameters()) == sum(w.numel() for w in model.parameters())
-    assert hidden_states.layer_widths(anatomy(empty)) == hidden_states.layer_widths(anatomy(model))
+    assert running.layer_widths(anatomy(empty)) == running.layer_widths(anatomy(model))
     assert type(empty).__name__ == type(model).__name__ and family(model_type).model_class in (
         "AutoModel",
         "T5EncoderModel",
@@ -465,7 +465,7 @@ def damaged(tmp_path, checkpoint):
 def test_a_missing_weight_is_an_error_and_not_random(damaged):
     folder = damaged(lambda loaded: loaded.pop("gpt_neox.layers.1.mlp.dense_h_to_4h.weight"))
     with pytest.raises(EmbscaleError, match=r"1 weights are missing, layers\.1\.mlp\.dense_h_to_4h\.weight first"):
-        hidden_states.load_model(folder)
+        running.load_model(folder)
 
 
 def test_a_truncated_checkpoint_is_named(damaged):
@@ -473,7 +473,7 @@ def test_a_truncated_checkpoint_is_named(damaged):
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(EmbscaleError, match="damaged: not a checkpoint that transformers can load"):
-        hidden_states.load_model(folder)
+        running.load_model(folder)
 
 
 def test_a_foreign_tokenizer_and_overlong_texts_are_refused(checkpoint, sample, tmp_path):

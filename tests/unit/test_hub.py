@@ -15,10 +15,10 @@ import pytest
 import torch
 
 import embscale.checkpoints.hub
-from embscale.checkpoints import extraction, families
+from embscale.checkpoints import families
 from embscale.cli import execute
 from embscale.provenance.artifacts import note_path, read_note
-from embscale.tables import table_files
+from embscale.tables import extraction, table_files
 from hub.repositories import CONTAINERS, MODELS, save
 
 DATA = r"/blob/|resolve-cache/.*\.(safetensors|bin)$"
@@ -305,7 +305,7 @@ def test_a_killed_run_is_taken_up_where_it_ended(hub, large, tmp_path, monkeypat
     checkpoint, table = large("safetensors")
     output, home = tmp_path / "t.safetensors", tmp_path / "home"
     code = (
-        "import sys; from embscale import extraction; extraction.PIECE = 200_000\n"
+        "import sys; from embscale.tables import extraction; extraction.PIECE = 200_000\n"
         "from embscale.__main__ import main; sys.exit(main(sys.argv[1:]))"
     )
     piecewise = [sys.executable, "-c", code, "extract", checkpoint, "-o", str(output)]

@@ -161,7 +161,7 @@ def test_names_of_many_layers_do_not_lie_on_each_other(blocks):
     layers = ("embedding", *(f"block {i}" for i in range(1, blocks + 1)))
     axes = layer_norms.draw(norm_rows(layers)).axes[0]
     places, names = axes.get_xticks(), [label.get_text() for label in axes.get_xticklabels()]
-    assert names[0] == "table" and names[-1] == "norm" and len(names) <= layer_norms.TICKS
+    assert names[0] == "table" and names[-1] == "norm" and len(names) <= layers.TICKS
     assert np.diff(places).min() > 0.04 * blocks
     assert not layer_structure.draw(structure_rows(layers)).axes[0].texts or blocks < layer_structure.ANNOTATED
 

@@ -11,8 +11,8 @@ import pytest
 from embscale.checkpoints.families import FAMILIES
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
-from embscale.layers import hidden_states, logit_lens
-from embscale.layers.hidden_states import FINAL_NORM
+from embscale.layers import hidden_states, logit_lens, running
+from embscale.layers.names import FINAL_NORM
 from embscale.texts.samples import Sample
 from embscale.texts.tokens import TokenisedTexts
 
@@ -25,10 +25,10 @@ def captured(folder, texts=6, length=10):
     tokens = np.random.default_rng(0).integers(1, 90, size=(texts, length))
     ids = TokenisedTexts(tokens.astype(np.int32).reshape(-1), np.arange(texts + 1) * length)
     sample = Sample(tuple(f"t{i}" for i in range(texts)), ids, 0)
-    model = hidden_states.load_model(folder)
+    model = running.load_model(folder)
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "states.safetensors"
-        hidden_states.extract(model, sample, path, first_position=0, batch=4, metadata={})
+        running.extract(model, sample, path, first_position=0, batch=4, metadata={})
         states = hidden_states.load(path)
         arrays = {layer: np.array(array) for layer, array in states.arrays.items()}
         described = {part: np.array(getattr(states, part)) for part in ("text", "position", "token")}

@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import cosine_similarity
 
-from embscale.checkpoints.extraction import Weights
 from embscale.checkpoints.families import FAMILIES, anatomy, family
 from embscale.checkpoints.ranges import LocalFolder
+from embscale.checkpoints.weights import Weights
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
 from embscale.primer import positions

@@ -8,9 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from embscale.checkpoints.dtypes import round_to_bfloat16
 from embscale.errors import EmbscaleError
 from embscale.tables import random_tables
-from embscale.tables.table_files import BLOCK_ROWS, round_to_bfloat16
+from embscale.tables.table_files import BLOCK_ROWS
 
 # Tables that the first study's own code drew, measured for this project: with torch 2.1.2 (legacy) and 2.13.0
 # (current).  SHA-256 of the whole table and of its first 128 columns, as bfloat16 in little-endian order, row by row;

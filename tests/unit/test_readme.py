@@ -9,8 +9,8 @@ import yaml
 import readme
 import rulegraph
 from embscale.cli import execute
-from embscale.cli.draw import read_rows
 from embscale.report import numbers
+from embscale.rows import tidy
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,8 +32,8 @@ def recorded():
 
 def test_the_findings_are_those_of_the_record(recorded):
     found = readme.findings({
-        "scores": numbers.score_numbers(read_rows([recorded / "scores.csv"], (), where=WHERE)),
-        "layers": numbers.layer_numbers(read_rows([recorded / "layers.csv"], (), where=[]), ""),
+        "scores": numbers.score_numbers(tidy.read([recorded / "scores.csv"], (), where=WHERE)),
+        "layers": numbers.layer_numbers(tidy.read([recorded / "layers.csv"], (), where=[]), ""),
     })  # fmt: skip
     text = (ROOT / "README.md").read_text("utf-8")
     assert readme.replace(text, found) == text, "snakemake docs writes README.md anew"

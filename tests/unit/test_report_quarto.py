@@ -217,7 +217,7 @@ def test_command_writes_page_and_note(tmp_path, monkeypatch):
     note = json.loads(Path("site/page.html.note.json").read_text("utf-8"))
     ours = {name for name in note["inputs"] if name.startswith("embscale/")}
     assert set(note["inputs"]) - ours == {"report/index.qmd", "report/refs.bib"}
-    assert {"embscale/report/style.css", "embscale/report/template.html"} <= ours
+    assert {"embscale/report/design/style.css", "embscale/report/design/template.html"} <= ours
     assert note["params"]["renderer"] == choose("pandoc").label
     assert "<p>Text.</p>" in Path("site/page.html").read_text("utf-8")
 

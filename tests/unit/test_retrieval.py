@@ -6,6 +6,7 @@ import pytest
 import pytrec_eval
 import torch
 
+from embscale.checkpoints import dtypes
 from embscale.devices import choose_device
 from embscale.errors import EmbscaleError
 from embscale.scoring.retrieval import (
@@ -202,9 +203,7 @@ def test_the_first_columns_are_scored_on_the_way(data, tokenised):
 @pytest.mark.parametrize("small_enough", [True, False])
 def test_a_stored_table_scores_as_it_does_in_memory(tmp_path, monkeypatch, data, tokenised, dtype, small_enough):
     path, values = tmp_path / "t.safetensors", random_table(300, 33, 2)
-    stored = (
-        (values.view(np.uint32) >> 16).astype("<u2") if dtype == "BF16" else values.astype(table_files.STORED[dtype])
-    )
+    stored = (values.view(np.uint32) >> 16).astype("<u2") if dtype == "BF16" else values.astype(dtypes.STORED[dtype])
     path.write_bytes(table_files.header(dtype, values.shape, {}) + stored.tobytes())
     if not small_enough:
         monkeypatch.setattr("embscale.scoring.retrieval.BLOCK_BYTES", 0)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from embscale.checkpoints import dtypes
 from embscale.cli import execute
 from embscale.scoring import scores
 from embscale.tables import random_tables, table_files
@@ -150,7 +151,7 @@ def test_faithful_is_the_first_studys_protocol(score, table, tmp_path):
     assert set(faithful["special_tokens"]) == {"include"} and set(faithful["variant"]) == {"random_legacy", "full"}
     legacy = faithful[faithful["variant"] == "random_legacy"]
     assert legacy["value"].item() == plain["value"].item()
-    rounded = table_files.round_to_bfloat16(table_files.load(table))
+    rounded = dtypes.round_to_bfloat16(table_files.load(table))
     table_files.save(tmp_path / "rounded.safetensors", rounded, {})
     expected = score(tmp_path / "rounded.safetensors", "--special-tokens", "include")
     full = faithful[faithful["variant"] == "full"]

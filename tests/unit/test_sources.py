@@ -33,15 +33,15 @@ def reached(root, *modules):
 @pytest.mark.parametrize(
     "statement",
     [
-        "import embscale.tables.table_files",
-        "import json, embscale.tables.table_files as t",
+        "import embscale.tables",
+        "import json, embscale.tables as t",
         "from embscale import tables",
-        "from embscale.tables.table_files import read",
+        "from embscale.tables import read",
         "from . import tables",
         "from .tables import read",
         "def f():\n    from embscale import tables",
-        "try:\n    import embscale.tables.table_files\nexcept ImportError:\n    pass",
-        "if True:\n    import embscale.tables.table_files",
+        "try:\n    import embscale.tables\nexcept ImportError:\n    pass",
+        "if True:\n    import embscale.tables",
     ],
 )
 def test_every_form_of_import_is_followed(tree, statement):
@@ -50,8 +50,8 @@ def test_every_form_of_import_is_followed(tree, statement):
 
 
 def test_imports_for_type_checking_are_not_followed(tree):
-    guarded = "if TYPE_CHECKING:\n    import embscale.tables.table_files\nelse:\n    import embscale.errors"
-    root = tree({"a.py": f"import typing\n{guarded}\nif typing.TYPE_CHECKING:\n    import embscale.tables.table_files"})
+    guarded = "if TYPE_CHECKING:\n    import embscale.tables\nelse:\n    import embscale.errors"
+    root = tree({"a.py": f"import typing\n{guarded}\nif typing.TYPE_CHECKING:\n    import embscale.tables"})
     tree({"tables.py": "", "errors.py": ""})
     assert reached(root, "embscale.a") == ["__init__.py", "a.py", "errors.py"]
 

@@ -81,7 +81,7 @@ def test_predictions_do_not_depend_on_the_hash_seed(grouped, tmp_path):
     """Python orders strings by another hash in each process."""
     script = (
         "import sys, numpy as np\n"
-        "from embscale import static_embeddings as s\n"
+        "from embscale.training import static_embeddings as s\n"
         "from embscale.texts.tokens import TokenisedTexts\n"
         "ids = np.random.default_rng(0).integers(0, 50, 3000).astype(np.int32)\n"
         "texts = TokenisedTexts(ids, np.arange(0, 3001, 100))\n"

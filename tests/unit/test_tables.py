@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from safetensors.torch import save_file
 
+from embscale.checkpoints import dtypes
 from embscale.errors import EmbscaleError
 from embscale.tables import table_files
 
@@ -18,7 +19,7 @@ def normal(rows, dims):
     return np.random.default_rng(0).standard_normal((rows, dims), dtype=np.float32)
 
 
-@pytest.mark.parametrize("dtype", table_files.STORED)
+@pytest.mark.parametrize("dtype", dtypes.STORED)
 def test_a_table_of_any_dtype_is_read_whole_and_in_blocks_as_torch_reads_it(dtype, tmp_path):
     path, table = tmp_path / "t.safetensors", torch.from_numpy(normal(50, 6)).to(DTYPES[dtype])
     save_file({table_files.TENSOR: table}, path)
@@ -48,7 +49,7 @@ def test_rounding_to_bfloat16_is_torch_s_for_every_number(bits):
     values = bits.view(np.float32)
     values = values[~np.isnan(values)]
     expected = torch.from_numpy(values).bfloat16().float().numpy()
-    assert np.array_equal(table_files.round_to_bfloat16(values), expected)
+    assert np.array_equal(dtypes.round_to_bfloat16(values), expected)
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(1, 4))

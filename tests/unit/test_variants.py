@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.decomposition import PCA
 
+from embscale.checkpoints import dtypes
 from embscale.errors import EmbscaleError
 from embscale.tables import random_tables, table_files, variants
 from embscale.tables.variants import Context, Variant
@@ -83,7 +84,7 @@ def test_every_variant_gives_a_new_float32_table_and_leaves_the_old_one(text, se
 
 @pytest.mark.parametrize("text", EACH)
 def test_blocks_of_a_table_on_disk_are_the_variant_of_the_table_in_memory(text, tmp_path, monkeypatch):
-    table = table_files.round_to_bfloat16(spread(100, 6))
+    table = dtypes.round_to_bfloat16(spread(100, 6))
     path = tmp_path / "t.safetensors"
     head = table_files.header("BF16", table.shape, {})
     path.write_bytes(head + (table.view(np.uint32) >> 16).astype("<u2").tobytes())

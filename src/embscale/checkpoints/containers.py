@@ -20,15 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, cast
 
+from embscale.checkpoints.dtypes import ITEM_SIZES
 from embscale.errors import EmbscaleError
-
-# Bytes of one value, by safetensors' word for its dtype.
-ITEM_SIZES = (
-    dict.fromkeys(("F64", "I64", "U64", "C64"), 8)
-    | dict.fromkeys(("F32", "I32", "U32"), 4)
-    | dict.fromkeys(("F16", "BF16", "I16", "U16"), 2)
-    | dict.fromkeys(("I8", "U8", "BOOL", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"), 1)
-)
 
 LARGEST = 25_000_000  # bytes of a safetensors header, as on the hub; all that is read may be twice as much
 MOST_OPCODES = 10_000_000  # a tensor takes about fifty

@@ -23,8 +23,7 @@ from scipy import stats
 from embscale.claims import published_scores
 from embscale.claims.table_claims import COLUMNS, LADDER, LEAST_MODELS, Claim, NotRun, Part, corrected, entry, places_of
 from embscale.errors import EmbscaleError
-from embscale.layers.geometry import AFTER_FIRST
-from embscale.layers.hidden_states import FINAL_NORM
+from embscale.layers.names import AFTER_FIRST, FINAL_NORM
 from embscale.statistics import resampling
 from embscale.statistics.resampling import CONFIDENCE
 

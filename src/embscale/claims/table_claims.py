@@ -29,14 +29,13 @@ import yaml
 
 from embscale.claims import published_scores
 from embscale.errors import EmbscaleError
-from embscale.report.numbers import markdown_table
-from embscale.rows.markdown import escape
+from embscale.rows.markdown import escape, markdown_table
+from embscale.rows.selection import LADDER, is_last_checkpoint, with_unique_models
 from embscale.scoring.scores import KEYS, NONE
 from embscale.statistics import resampling
 from embscale.statistics.resampling import Estimate
 
 ALPHA = 0.05
-LADDER = "ladder"
 RANDOM = "random"
 FULL = "full"
 # Where a claim says pad or random, the first of these that was scored is meant: the study's own draw before others.
@@ -566,6 +565,7 @@ def panel(per_query: pd.DataFrame, *, task: str, metric: str, resamples: int, se
         )
         raise EmbscaleError(f"task {task}: no scores by {metric}; there are {', '.join(found)}")
     keys = [key for key in KEYS if key in rows.columns]
+    rows = with_unique_models(rows)
     rows = rows.assign(**{key: _filled(rows[key]) for key in keys if rows[key].isna().any()})
     wide = rows.set_index(["query", *keys])["score"].unstack(keys).sort_index().sort_index(axis=1)
     if wide.isna().to_numpy().any():
@@ -585,14 +585,12 @@ def _panel(keys: pd.DataFrame, means: np.ndarray, queries: int, task: str) -> Pa
     # What has no table as it is, such as random tables and plain token overlap, belongs to its tokenizer.
     is_trained = keys["model"].isin(keys.loc[keys["variant"] == FULL, "model"])
     trained = keys[is_trained]
-    # A checkpoint whose step is not known is the only one or the last.
-    order = trained["step"].astype(float).where(trained["step"] != NONE, math.inf)
-    last = order.groupby(trained["model"]).transform("max")
+    is_last = is_last_checkpoint(trained.assign(step=trained["step"].mask(trained["step"] == NONE)))
     names = pd.Series([_variant(row) for row in keys.to_dict("records")], index=keys.index)
-    earlier = order.index[order < last]
+    earlier = trained.index[~is_last]
     names[earlier] += "@" + keys.loc[earlier, "step"].astype(int).astype(str)
     owners = keys["model"].where(is_trained, keys["tokenizer"])
-    full = trained[(trained["variant"] == FULL) & (order == last)]
+    full = trained[(trained["variant"] == FULL) & is_last]
     if full["model"].duplicated().any():
         model = full.loc[full["model"].duplicated(), "model"].iloc[0]
         raise EmbscaleError(
@@ -655,8 +653,10 @@ def ledger(
     others = other or {}
     study = published_scores.suites(printed)
     paper = published_panel(printed, task=task, metric=metric)
-    # Where the study's own weights were scored, under their present names, those are meant.
-    names = {name: now for name, now in published_scores.RENAMED.items() if now in scored.models.index}
+    # The study's own weights may have another name now, and one with the suite's where another suite uses it too.
+    names = {name: f"{suite}/{name}" for suite, models in study.items() for name in models}
+    names |= published_scores.RENAMED
+    names = {name: now for name, now in names.items() if now in scored.models.index}
     rows = []
     for claim in claims:
         own = study.get(claim.suite, [model for models in study.values() for model in models])

@@ -66,7 +66,7 @@ def settings(args: argparse.Namespace, *, epochs: int = 0, tree_depth: int = 0) 
 
     device = args.device
     if device != "cpu":
-        from embscale.scoring.retrieval import choose_device
+        from embscale.devices import choose_device
 
         device = choose_device(device).type
     return Settings(

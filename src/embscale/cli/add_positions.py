@@ -34,15 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the table and the texts."""
-    from embscale.checkpoints import extraction
+    from embscale.checkpoints.weights import Weights, read_config
     from embscale.primer import positions
-    from embscale.tables import table_files
+    from embscale.tables import extraction, table_files
     from embscale.texts import tokens
 
     source, facts = open_checkpoint(args.checkpoint, args.subfolder)
-    config = extraction.read_config(source)
+    config = read_config(source)
     location = extraction.locate(source, config, "input")
-    weights = extraction.Weights(source)
+    weights = Weights(source)
     names = (location.tensor.name,)
     endings = [names, *([needed] if (needed := positions.needed_tensor(config)) else [])]
     inputs = [args.tokens, *local_files(source, weights, endings)]

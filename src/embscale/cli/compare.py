@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.cli.draw import add_where, read_rows
+from embscale.cli._rows import add_where
 from embscale.provenance.artifacts import recorded
+from embscale.rows import tidy
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +27,6 @@ def run(args: argparse.Namespace) -> None:
     inputs, outputs = [args.scores, published_scores.FILE], [args.output, args.partial]
     with recorded(command="compare", params=params, inputs=inputs, outputs=outputs) as (csv, partial):
         needed = tuple(name for name in scores.COLUMNS if name not in ("dim", "pooling", "special_tokens", "strength"))
-        rows = published_scores.compare(read_rows([args.scores], needed, where=args.where), published_scores.load())
+        rows = published_scores.compare(tidy.read([args.scores], needed, where=args.where), published_scores.load())
         rows.to_csv(csv, index=False)
         partial.write_text(published_scores.comparison_table(rows), "utf-8")

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embscale.cli.draw import add_where, read_rows
+from embscale.cli._rows import add_where
 from embscale.errors import EmbscaleError
 from embscale.provenance.artifacts import file_sha256, recorded
+from embscale.rows import tidy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
         layers = _rows(args.layers, payload.LAYER_COLUMNS)
         made = {
             "scores": payload.scores(
-                read_rows(args.scores, payload.SCORE_COLUMNS, where=args.where), first_metric=args.metric
+                tidy.read(args.scores, payload.SCORE_COLUMNS, where=args.where), first_metric=args.metric
             ),
             "facts": payload.facts(_facts(args.facts)),
             "layers": {
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _rows(paths: list[Path], columns: tuple[str, ...]) -> pd.DataFrame | None:
-    return read_rows(paths, columns, where=[]) if paths else None
+    return tidy.read(paths, columns, where=[]) if paths else None
 
 
 def _facts(paths: list[Path]) -> pd.DataFrame:

@@ -24,8 +24,8 @@ from embscale.errors import EmbscaleError
 from embscale.provenance.artifacts import file_sha256, note_path, read_note, recorded
 
 if TYPE_CHECKING:
-    from embscale.checkpoints.extraction import Location
     from embscale.checkpoints.ranges import Source
+    from embscale.checkpoints.weights import Location
 
 PACKAGE = "package:"
 
@@ -71,8 +71,8 @@ def _positions(text: str) -> str | int:
 
 
 def _extract_local(args: argparse.Namespace, folder: Path) -> None:
-    from embscale.checkpoints import extraction
     from embscale.checkpoints.ranges import LocalFolder
+    from embscale.tables import extraction
 
     source = LocalFolder(folder / args.subfolder)
     location = _locate(args, source)
@@ -88,8 +88,8 @@ def _extract_local(args: argparse.Namespace, folder: Path) -> None:
 def _extract_from_hub(args: argparse.Namespace) -> None:
     from filelock import FileLock
 
-    from embscale.checkpoints import extraction
     from embscale.checkpoints.hub import HubFolder, resolve
+    from embscale.tables import extraction
 
     repo, _, revision = args.checkpoint.partition("@")
     if repo.count("/") != 1 or args.checkpoint.startswith((".", "/")):
@@ -134,9 +134,10 @@ def _is_there(args: argparse.Namespace) -> bool:
 
 
 def _locate(args: argparse.Namespace, source: Source) -> Location:
-    from embscale.checkpoints import extraction
+    from embscale.checkpoints import weights
+    from embscale.tables import extraction
 
-    location = extraction.locate(source, extraction.read_config(source), args.table, name=args.tensor)
+    location = extraction.locate(source, weights.read_config(source), args.table, name=args.tensor)
     rows, dims = location.tensor.shape
     size = location.tensor.end - location.tensor.start
     print(f"{location.tensor.name}: {rows} rows x {dims} columns, {location.tensor.dtype}", file=sys.stderr)
@@ -150,7 +151,7 @@ def _locate(args: argparse.Namespace, source: Source) -> Location:
 
 def _origin(source: Source, location: Location) -> dict[str, Any]:
     """Where the bytes lie, for the note."""
-    from embscale.checkpoints.extraction import TOKENIZER_FILES
+    from embscale.checkpoints.weights import TOKENIZER_FILES
 
     tensor = location.tensor
     present = source.files()
@@ -167,7 +168,7 @@ def _origin(source: Source, location: Location) -> dict[str, Any]:
 
 def _finish(args: argparse.Namespace, source: Source, output: Path) -> dict[str, Any]:
     """Look at the values, apply what --effective asks for; returns what the note shall tell of it."""
-    from embscale.checkpoints import extraction
+    from embscale.checkpoints import weights
     from embscale.tables import table_files
 
     seen = table_files.inspect(output)
@@ -180,7 +181,7 @@ def _finish(args: argparse.Namespace, source: Source, output: Path) -> dict[str,
         from embscale.tables.effective import effective_table
 
         table, applied = effective_table(
-            table_files.load(output), extraction.read_config(source), extraction.Weights(source).read, args.effective
+            table_files.load(output), weights.read_config(source), weights.Weights(source).read, args.effective
         )
         table_files.save(
             output, table, {"table": table_files.EFFECTIVE, "effective": ", ".join(applied) or "nothing to apply"}

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Download beside the output, then move whole files there."""
-    from embscale.checkpoints.extraction import weight_files
     from embscale.checkpoints.hub import HubFolder, download
+    from embscale.checkpoints.weights import weight_files
 
     repo, _, commit = args.checkpoint.partition("@")
     source = HubFolder(repo, commit, args.subfolder)

@@ -28,10 +28,10 @@ def run(args: argparse.Namespace) -> None:
 
     import pandas as pd
 
-    from embscale.layers import hidden_states, logit_lens
+    from embscale.layers import hidden_states, logit_lens, running
 
     params = {name: getattr(args, name) for name in ("first_position", "vectors", "groups", "seed", *KEYS)}
-    inputs = [args.states, *hidden_states.checkpoint_files(args.checkpoint)]
+    inputs = [args.states, *running.checkpoint_files(args.checkpoint)]
     facts: dict[str, str] = {}
     with recorded(command="logit-lens", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         states = hidden_states.load(args.states)

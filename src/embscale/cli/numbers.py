@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.cli.draw import add_where, read_rows
+from embscale.cli._rows import add_where
 from embscale.provenance.artifacts import note_path, read_note, recorded
+from embscale.rows import tidy
 from embscale.texts import beir
 
 
@@ -65,8 +66,8 @@ def run(args: argparse.Namespace) -> None:
     outputs = [args.variables, *(args.tables / f"{name}.md" for name in TABLES)]
     params = {"study": args.study, "where": args.where, "vocab_size": args.vocab_size, "texts": args.texts}
     with recorded(command="numbers", params=params, inputs=inputs, outputs=outputs) as (variables, *tables):
-        scores = read_rows([args.scores], (), where=args.where)
-        probes = read_rows(args.probes, (), where=[])
+        scores = tidy.read([args.scores], (), where=args.where)
+        probes = tidy.read(args.probes, (), where=[])
         read_notes = {note.name.partition(".")[0]: read_note(note) for note in notes}
         training = [read_note(note_path(path)) for path in args.losses]
         losses = {note["params"]["width"]: pd.read_csv(path) for path, note in zip(args.losses, training, strict=True)}
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
             "corpus": numbers.corpus_numbers(list(beir.read_jsonl(inputs[0])), pd.read_csv(qrels, sep="\t")),
             "scores": numbers.score_numbers(scores),
             "layers": numbers.layer_numbers(probes, args.texts),
-            "primer": primer_numbers(**{path.stem: read_rows([path], (), where=[]) for path in args.primer}),
+            "primer": primer_numbers(**{path.stem: tidy.read([path], (), where=[]) for path in args.primer}),
             "ladder": {name: str(training[0]["params"][name]) for name in ("blocks", "steps", "context", "batch")}
             | {"tokens": f"{max(int(rows['tokens'].max()) for rows in losses.values()):,}"},
             "record": kept_results.variables(args.kept, args.recorded),
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> None:
             numbers.layer_table(probes),
             numbers.ladder_table(losses, args.vocab_size),
             numbers.suites_table(pd.read_csv(args.inventory)),
-            numbers.other_tasks_table(read_rows(args.other_tasks, (), where=[]) if args.other_tasks else None),
+            numbers.other_tasks_table(tidy.read(args.other_tasks, (), where=[]) if args.other_tasks else None),
             numbers.provenance_table(read_notes),
         )
         for path, text in zip(tables, texts, strict=True):

@@ -33,13 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read table and positions, score, write."""
-    from embscale.checkpoints import extraction
+    from embscale.checkpoints.weights import Weights, read_config
     from embscale.primer import position_scores, positions
+    from embscale.tables import extraction
 
     source, facts = open_checkpoint(args.checkpoint, args.subfolder)
-    config = extraction.read_config(source)
+    config = read_config(source)
     location = extraction.locate(source, config, "input")
-    weights = extraction.Weights(source)
+    weights = Weights(source)
     names = (location.tensor.name,)
     needed = positions.needed_tensor(config)
     files = local_files(source, weights, [names, *([needed] if needed else [])])

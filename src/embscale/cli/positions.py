@@ -16,8 +16,8 @@ from embscale.errors import EmbscaleError
 from embscale.provenance.artifacts import recorded
 
 if TYPE_CHECKING:
-    from embscale.checkpoints.extraction import Weights
     from embscale.checkpoints.ranges import Source
+    from embscale.checkpoints.weights import Weights
 
 PACKAGE = "package:"
 
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     """Read what is needed of the checkpoint, write tidy rows."""
     import numpy as np
 
-    from embscale.checkpoints import extraction
+    from embscale.checkpoints.weights import Weights, read_config
     from embscale.primer import positions
     from embscale.tables import table_files
 
@@ -56,9 +56,9 @@ def run(args: argparse.Namespace) -> None:
             rows.assign(**keys).to_csv(output, index=False, float_format="%.8g")
         return
     source, facts = open_checkpoint(args.checkpoint, args.subfolder)
-    config = extraction.read_config(source)
+    config = read_config(source)
     endings = positions.needed_tensor(config)
-    weights = extraction.Weights(source) if endings else None
+    weights = Weights(source) if endings else None
     inputs = local_files(source, weights, [endings] if endings else [])
     with recorded(command="positions", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         read = weights.read if weights else lambda endings: None

@@ -47,13 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Choose texts, say what their states take, run the model, write the states."""
     from embscale.devices import choose_device
-    from embscale.layers import hidden_states
+    from embscale.layers import hidden_states, running
     from embscale.texts import samples
     from embscale.texts.tokens import load_tokenizer, tokenizer_file
 
     device = choose_device(args.device).type
     params = {name: getattr(args, name) for name in PARAMS} | {"device": device}
-    weights = hidden_states.checkpoint_files(args.checkpoint)
+    weights = running.checkpoint_files(args.checkpoint)
     inputs = [args.texts, tokenizer_file(args.tokenizer), *weights]
     facts: dict[str, Any] = {}
     with recorded(command="states", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
@@ -69,9 +69,7 @@ def run(args: argparse.Namespace) -> None:
         )
         metadata = params | {"config_sha256": file_sha256(args.checkpoint / "config.json")}
         options = {"first_position": args.first_position, "metadata": metadata}
-        planned = hidden_states.layout(
-            hidden_states.skeleton(args.checkpoint), sample, precision=args.precision, **options
-        )
+        planned = running.layout(running.skeleton(args.checkpoint), sample, precision=args.precision, **options)
         facts |= {"texts_too_short": sample.too_short, "bytes": planned.size}
         layers, vectors = len(planned.tensors) - len(hidden_states.DESCRIBED), planned.tensors["token"].shape[0]
         print(
@@ -83,9 +81,9 @@ def run(args: argparse.Namespace) -> None:
             raise EmbscaleError(
                 f"{args.output}: the states take {planned.size / 1e9:.3f} GB; --storage-gb allows {args.storage_gb:g}"
             )
-        model = hidden_states.load_model(args.checkpoint, precision=args.precision, device=device)
+        model = running.load_model(args.checkpoint, precision=args.precision, device=device)
         part = _part(args.output, {"params": params, "inputs": [file_sha256(path) for path in inputs]})
-        hidden_states.extract(model, sample, part, batch=args.batch, **options)
+        running.extract(model, sample, part, batch=args.batch, **options)
         part.replace(output)
 
 

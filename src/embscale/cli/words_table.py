@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.cli.draw import read_rows
 from embscale.provenance.artifacts import recorded
+from embscale.rows import tidy
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,5 +24,5 @@ def run(args: argparse.Namespace) -> None:
     with recorded(command="words-table", params={"model": args.model}, inputs=args.rows, outputs=[args.output]) as (
         output,
     ):
-        rows = read_rows(args.rows, ("model", "variant", *COLUMNS), where=[])
+        rows = tidy.read(args.rows, ("model", "variant", *COLUMNS), where=[])
         output.write_text(words_table(rows, args.model), "utf-8")

@@ -13,7 +13,7 @@ from typing import Any
 
 from embscale.errors import EmbscaleError
 from embscale.report import offline
-from embscale.report.pandoc import STYLE
+from embscale.report.design import STYLE
 
 HERE = Path(__file__).parent
 DESIGN = [STYLE, *(HERE / name for name in ("explorer.html", "explorer.css", "explorer.js"))]

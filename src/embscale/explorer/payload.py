@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from embscale.errors import EmbscaleError
-from embscale.figures import theme
-from embscale.figures.scaling import NAMES, metric_label
-from embscale.figures.suites import MARKERS
+from embscale.plotting import theme
+from embscale.plotting.theme import MARKERS
+from embscale.rows.labels import VARIANT_NAMES, metric_label
+from embscale.rows.selection import is_last_checkpoint
 
 SCORE_COLUMNS = (
     "suite", "model", "step", "tokenizer", "variant", "variant_dims", "strength", "seed", "dim", "pooling",
@@ -106,14 +107,14 @@ def scores(rows: pd.DataFrame, *, first_metric: str) -> dict[str, Any]:
             f"no score by the metric {first_metric!r}; there are {', '.join(sorted(set(rows['metric'])))}"
         )
     rows = rows[list(SCORE_COLUMNS)]
-    steps = rows["step"].astype(float).fillna(np.inf)
-    last = steps == steps.groupby([rows["suite"], rows["model"]]).transform("max")
     widths = rows[rows["variant"] == "full"].groupby(["suite", "model"])["dim"].first().rename("width")
     digests = {name: rows[name].astype(str).str[:DIGEST_LENGTH] for name in rows if str(name).endswith("_sha256")}
-    described = rows.assign(label=variant_labels(rows), last=last, **digests).join(widths, on=["suite", "model"])
+    described = rows.assign(label=variant_labels(rows), last=is_last_checkpoint(rows), **digests).join(
+        widths, on=["suite", "model"]
+    )
     models = described[~described["suite"].isin([RANDOM, REFERENCE])]
     # The variants of the report's first figure; with several suites they would be too many lines.
-    first = ["full"] if len(set(models["suite"])) > 1 else list(NAMES)
+    first = ["full"] if len(set(models["suite"])) > 1 else list(VARIANT_NAMES)
     return {
         "count": len(rows),
         "columns": columns(described, digits=DIGITS),

@@ -6,44 +6,23 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT, short_names
+from embscale.rows.selection import main_run
 
 COLUMNS = (
     "suite", "model", "classifier", "split", "input", "control", "seed", "layer", "metric", "value", "ci_low",
     "ci_high", "n_layers",
 )  # fmt: skip
-PERCENT = 100
-
-# The run that all others stand beside, in the first of its splits.
-MAIN = {"classifier": "logistic_regression", "input": "raw", "control": "none"}
-
-
-def short_names(rows: pd.DataFrame) -> dict[str, str]:
-    """Models in the order of the rows, with the suite's name taken off: ``w64`` for ``ladder-w64``."""
-    pairs = rows[["suite", "model"]].drop_duplicates()
-    return {model: model.removeprefix(f"{suite}-") for suite, model in pairs.itertuples(index=False)}
-
-
-def main_split(rows: pd.DataFrame) -> str:
-    """What training and test do not share in the main run: the first split of its classifier, if that was run."""
-    splits = rows.loc[rows["classifier"] == MAIN["classifier"], "split"]
-    return str(splits.iloc[0]) if len(splits) else "text"
-
-
-def selected(rows: pd.DataFrame, **where: str) -> pd.DataFrame:
-    """Rows of the main run over all seeds, or of one that differs from it in what is given."""
-    for column, value in (MAIN | {"split": main_split(rows), "seed": "all"} | where).items():
-        rows = rows[rows[column] == value]
-    return rows
 
 
 def draw(rows: pd.DataFrame) -> Figure:
     """Left: accuracy of each model with its interval, and chance.  Right: share of each layer that is recognised."""
     names = short_names(rows)
     colours = dict(zip(names, theme.ordered_colours(len(names)), strict=True))
-    accuracy = selected(rows, metric="accuracy").set_index("model").loc[list(names)]
-    chance = selected(rows, metric="chance").set_index("model").loc[list(names), "value"] * PERCENT
-    recall = selected(rows, metric="recall")
+    accuracy = main_run(rows, metric="accuracy").set_index("model").loc[list(names)]
+    chance = main_run(rows, metric="chance").set_index("model").loc[list(names), "value"] * PERCENT
+    recall = main_run(rows, metric="recall")
     figure = theme.figure(height=4.2)
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1.35])
     places = np.arange(len(names))
@@ -76,10 +55,10 @@ def draw(rows: pd.DataFrame) -> Figure:
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows, with the accuracy of every model."""
     names = short_names(rows)
-    accuracy = selected(rows, metric="accuracy").set_index("model")["value"] * PERCENT
-    recall = selected(rows, metric="recall").groupby("layer", sort=False)["value"].mean() * PERCENT
+    accuracy = main_run(rows, metric="accuracy").set_index("model")["value"] * PERCENT
+    recall = main_run(rows, metric="recall").groupby("layer", sort=False)["value"].mean() * PERCENT
     models = ", ".join(f"{name} {accuracy[model]:.1f} %" for model, name in names.items())
-    chance = selected(rows, metric="chance")["value"].mean() * PERCENT
+    chance = main_run(rows, metric="chance")["value"].mean() * PERCENT
     return (
         f"Two panels. Left, share of vectors whose layer a linear classifier names correctly: {models}; "
         f"chance is {chance:.0f} %. Right, the same layer by layer: on average "

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
-from embscale.figures.layer_accuracy import PERCENT, selected, short_names
-from embscale.figures.layer_splits import by_width, lines
+from embscale.plotting import theme
+from embscale.plotting.layers import by_width, lines
+from embscale.rows.labels import PERCENT, short_names
+from embscale.rows.selection import main_run
 
 COLUMNS = (
     "suite", "model", "width", "classifier", "split", "input", "control", "seed", "layer", "metric", "value", "ci_low",
@@ -26,7 +27,7 @@ ROOM = 1.15  # above the largest value
 
 
 def _series(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    found = {name: selected(rows, metric=METRIC, **where) for name, where in SHOWN.items()}
+    found = {name: main_run(rows, metric=METRIC, **where) for name, where in SHOWN.items()}
     return {name: some for name, some in found.items() if len(some)}
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
-from embscale.figures.layer_accuracy import MAIN, PERCENT, main_split
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT
+from embscale.rows.selection import MAIN_RUN, main_split
 
 COLUMNS = (
     "model", "width", "classifier", "split", "input", "control", "true_layer", "predicted_layer", "count"
@@ -18,7 +19,7 @@ WRITTEN = 13  # layers up to which numbers stand in the cells
 
 def _table(rows: pd.DataFrame) -> pd.DataFrame:
     """Percent of each true layer's vectors by predicted layer, all seeds together."""
-    for column, value in (MAIN | {"split": main_split(rows)}).items():
+    for column, value in (MAIN_RUN | {"split": main_split(rows)}).items():
         rows = rows[rows[column] == value]
     rows = rows[rows["width"] == rows["width"].max()]
     layers = list(dict.fromkeys(rows["true_layer"]))

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
+from embscale.plotting import theme
 
 COLUMNS = ("model", "width", "experiment", "weights", "k", "dimension", "layer", "seed", "metric", "value")
 

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import NothingToShow, theme
-from embscale.figures.layer_accuracy import PERCENT, selected, short_names
-from embscale.figures.layer_splits import by_width, chance_line, lines
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
+from embscale.plotting.layers import by_width, chance_line, lines
+from embscale.rows.labels import PERCENT, short_names
+from embscale.rows.selection import main_run
 
 COLUMNS = (
     "suite", "model", "width", "classifier", "split", "input", "control", "expected", "seed", "layer", "metric",
@@ -25,9 +27,9 @@ NEAR = 0.05
 
 
 def _series(rows: pd.DataFrame, metric: str) -> dict[str, pd.DataFrame]:
-    found = {REAL: selected(rows, metric=metric)}
-    found |= {name: selected(rows, control=control, metric=metric) for control, name in CONTROLS.items()}
-    found[LENGTH] = selected(rows, classifier="norm_only", metric=metric)
+    found = {REAL: main_run(rows, metric=metric)}
+    found |= {name: main_run(rows, control=control, metric=metric) for control, name in CONTROLS.items()}
+    found[LENGTH] = main_run(rows, classifier="norm_only", metric=metric)
     if all(found[name].empty for name in CONTROLS.values()):
         raise NothingToShow("No random vectors are part of this study: these controls were **not run**.")
     return {name: some for name, some in found.items() if len(some)}
@@ -43,7 +45,7 @@ def as_predicted(rows: pd.DataFrame) -> dict[str, pd.Series]:
         {name: some.set_index("model") for name, some in _series(rows, metric).items()}
         for metric in ("accuracy", "log_loss")
     )
-    chance = selected(rows, metric="chance").set_index("model")["value"]
+    chance = main_run(rows, metric="chance").set_index("model")["value"]
     found = {}
     for name in CONTROLS.values():
         if name not in accuracy:
@@ -73,7 +75,7 @@ def draw(rows: pd.DataFrame) -> Figure:
     colours = theme.category_colours(list(labels.values()))
     lines(above, {labels[name]: some for name, some in series.items()}, colours, names)
     above.set_title("hidden states and random vectors (predicted outcome)")
-    guessing = selected(rows, metric="chance").set_index("model")["value"].map(lambda chance: -np.log(chance))
+    guessing = main_run(rows, metric="chance").set_index("model")["value"].map(lambda chance: -np.log(chance))
     for name, some in _series(rows, "log_loss").items():
         less = some[["value", "ci_low", "ci_high"]].sub(some["model"].map(guessing), axis=0).to_numpy()
         places = [list(names).index(model) for model in some["model"]]
@@ -103,7 +105,7 @@ def describe(rows: pd.DataFrame) -> str:
             held = verdicts[name]
             told += f", predicted {_expected(some)}, which holds for {held.sum()} of {len(held)} models"
         parts.append(f"{name} {some['value'].mean() * PERCENT:.1f} % ({told})")
-    guessing = -np.log(selected(rows, metric="chance")["value"].mean())
+    guessing = -np.log(main_run(rows, metric="chance")["value"].mean())
     return (
         "Two panels of lines over the models: above, the share of vectors whose layer is named correctly, below, the "
         f"log loss less that of guessing, which is {guessing:.2f}. Mean of the models: {'; '.join(parts)}. The "

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import NothingToShow, theme
-from embscale.figures.layer_accuracy import PERCENT
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT
 
 COLUMNS = ("suite", "model", "width", "input", "seed", "epoch", "train_loss", "test_accuracy")
 

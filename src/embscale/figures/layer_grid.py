@@ -10,8 +10,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from embscale.claims import published_scores
-from embscale.figures import theme
-from embscale.figures.layer_accuracy import PERCENT
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT
 
 COLUMNS = (
     "suite", "model", "width", "tokens", "texts_count", "classifier", "design", "seed", "layer", "metric", "value",

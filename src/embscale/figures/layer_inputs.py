@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
-from embscale.figures.layer_accuracy import PERCENT, selected, short_names
-from embscale.figures.layer_splits import by_width
+from embscale.plotting import theme
+from embscale.plotting.layers import by_width
+from embscale.rows.labels import PERCENT, short_names
+from embscale.rows.selection import main_run
 
 COLUMNS = (
     "suite", "model", "width", "classifier", "split", "input", "control", "seed", "layer", "metric", "value", "ci_low",
@@ -38,12 +39,12 @@ def draw(rows: pd.DataFrame) -> Figure:
     offsets = dict(zip(names, np.linspace(-0.26, 0.26, len(names)) if len(names) > 1 else [0.0], strict=True))
     for axes, (classifier, title) in zip(panels, PANELS.items(), strict=True):
         for place, shown in enumerate(INPUTS):
-            some = selected(rows, classifier=classifier, input=shown, metric="accuracy").set_index("model")
+            some = main_run(rows, classifier=classifier, input=shown, metric="accuracy").set_index("model")
             for model, row in some.iterrows():
                 value, low, high = (row[c] * PERCENT for c in ("value", "ci_low", "ci_high"))
                 x, colour = place + offsets[model], colours[model]
                 axes.errorbar([x], [value], ([value - low], [high - value]), color=colour, marker="o", markersize=5)
-        chance = selected(rows, metric="chance")["value"].mean() * PERCENT
+        chance = main_run(rows, metric="chance")["value"].mean() * PERCENT
         axes.axhline(chance, color=theme.MUTED, linestyle="--", linewidth=1.2)
         axes.set_title(title)
         axes.set_ylabel("correct, %")
@@ -62,7 +63,7 @@ def describe(rows: pd.DataFrame) -> str:
     for classifier, title in PANELS.items():
         told = []
         for shown, name in INPUTS.items():
-            some = selected(rows, classifier=classifier, input=shown, metric="accuracy")
+            some = main_run(rows, classifier=classifier, input=shown, metric="accuracy")
             if len(some):
                 told.append(f"{' '.join(name.split())} {some['value'].mean() * PERCENT:.1f} %")
         if told:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
-from embscale.figures.layer_norms import name_layers
+from embscale.plotting import theme
+from embscale.plotting.layers import name_layers
 
 COLUMNS = (
     "model", "width", "layer", "layer_index", "metric", "value", "ci_low", "ci_high", "reference",

@@ -8,9 +8,11 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import NothingToShow, theme
-from embscale.figures.layer_accuracy import PERCENT, selected, short_names
-from embscale.figures.layer_splits import by_width, lines
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
+from embscale.plotting.layers import by_width, lines
+from embscale.rows.labels import PERCENT, short_names
+from embscale.rows.selection import main_run
 
 COLUMNS = (
     "suite", "model", "width", "classifier", "split", "input", "control", "seed", "layer", "metric", "value", "ci_low",
@@ -26,7 +28,7 @@ CLASSIFIERS = {
 
 def _series(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     shown = {"input": "mean_removed", "metric": "mean_shift_share"}
-    found = {name: selected(rows, classifier=classifier, **shown) for classifier, name in CLASSIFIERS.items()}
+    found = {name: main_run(rows, classifier=classifier, **shown) for classifier, name in CLASSIFIERS.items()}
     found = {name: some for name, some in found.items() if len(some)}
     if not found:
         raise NothingToShow("No classifier was shown vectors without their layer's mean: this was **not run**.")

@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
-from embscale.figures import theme
+from embscale.plotting import theme
+from embscale.plotting.layers import name_layers
 
 COLUMNS = (
     "model", "width", "positions", "layer", "layer_index", "after_final_norm", "min", "mean", "max", "growth",
     "growth_low", "growth_high",
 )  # fmt: skip
 TITLES = {"after_first": "without the first position", "all": "with the first position"}
-TICKS = 9  # layers that are named below an axis
-
-
-def layer_name(layer: str, *, long: bool = False) -> str:
-    """What a figure calls a layer: ``table``, ``input``, the number of a block, ``norm``."""
-    words = {"embedding": "table", "block input": "input", "final norm": "after the final norm" if long else "norm"}
-    return words.get(layer, layer if long else re.sub(r"^block ", "", layer))
-
-
-def name_layers(axes: Axes, places: np.ndarray, layers: list[str]) -> None:
-    """Ticks of an x axis; of many layers only some, the first and the last always."""
-    step = -(-len(layers) // TICKS)
-    shown = sorted(
-        {*range(0, len(layers), step), len(layers) - 1} - {len(layers) - 1 - i for i in range(1, step + (step > 1))}
-    )
-    axes.set_xticks(np.asarray(places)[shown], [layer_name(layers[i]) for i in shown])
-    axes.set_xlabel("layer (number of the block)")
-
-
-def layer_count(rows: pd.DataFrame) -> int:
-    """How many layers the rows name."""
-    return int(rows["layer"].nunique())
 
 
 def draw(rows: pd.DataFrame) -> Figure:

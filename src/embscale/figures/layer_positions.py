@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
-from embscale.figures.layer_accuracy import PERCENT
-from embscale.figures.layer_norms import layer_count
+from embscale.plotting import theme
+from embscale.plotting.layers import layer_count
+from embscale.rows.labels import PERCENT
 
 COLUMNS = (
     "model", "width", "experiment", "choice", "positions", "layer", "seed", "metric", "value", "ci_low", "ci_high", "n",

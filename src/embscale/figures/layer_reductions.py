@@ -6,8 +6,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
-from embscale.figures.layer_norms import layer_name
+from embscale.plotting import theme
+from embscale.plotting.layers import layer_name
 
 COLUMNS = (
     "model", "width", "reduction", "scaling", "layers", "layer", "layer_index", "x", "y", "explained1", "explained2",

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
-from embscale.figures.layer_accuracy import PERCENT
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT
 
 COLUMNS = (
     "model", "width", "experiment", "choice", "inverse_regularisation", "seed", "metric", "value", "ci_low", "ci_high",

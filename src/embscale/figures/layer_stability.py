@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import NothingToShow, theme
-from embscale.figures.layer_accuracy import PERCENT
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT
 
 COLUMNS = (
     "model", "width", "experiment", "weights", "choice", "k", "seed", "metric", "value", "ci_low", "ci_high", "n",

@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
-from embscale.figures.layer_norms import layer_name, name_layers
+from embscale.plotting import theme
+from embscale.plotting.layers import layer_name, name_layers
 
 COLUMNS = ("model", "width", "quantity", "scaling", "layer_a", "layer_b", "value", "reference", "n")
 MEASURES = {

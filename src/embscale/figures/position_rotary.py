@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
+from embscale.plotting import theme
 
 COLUMNS = ("scheme", "statistic", "first_place", "distance", "value", "x", "y")
 TITLES = {"rotary": "turned by place", "added": "positions added"}

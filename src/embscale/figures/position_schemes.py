@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import NothingToShow, theme
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
 
 COLUMNS = ("suite", "model", "step", "scheme", "kind", "statistic", "part", "index", "value", "low", "high", "n")
 SHOWN = {

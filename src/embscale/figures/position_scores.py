@@ -7,9 +7,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
-from embscale.figures.scaling import PERCENT, metric_label
+from embscale.plotting import theme
 from embscale.primer.position_scores import ALONE, LEARNED, RANDOM, RANDOM_TABLE
+from embscale.rows.labels import PERCENT, metric_label
 
 COLUMNS = ("suite", "model", "kind", "seed", "quantity", "metric", "value", "ci_low", "ci_high", "n")
 

@@ -6,7 +6,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from embscale.figures import NothingToShow, theme
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
+from embscale.rows.selection import last_checkpoint
 
 COLUMNS = ("suite", "model", "step", "scheme", "kind", "statistic", "part", "index", "value", "low", "high", "n")
 
@@ -26,8 +28,7 @@ def _learned(rows: pd.DataFrame) -> pd.DataFrame:
     learned = rows[rows["scheme"] == "learned"]
     if learned.empty:
         raise NothingToShow("No model of this study has learned positions: **not run**.")
-    steps = learned["step"].fillna(-1)
-    return learned[steps == steps.groupby(learned["model"]).transform("max")]
+    return last_checkpoint(learned)
 
 
 def draw(rows: pd.DataFrame) -> Figure:

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
-from embscale.figures import theme
+from embscale.plotting import theme
 
 COLUMNS = ("id", "token", "uses", "by_input", "by_output")
 NAMED = 5  # tokens with the longest gradients get their names

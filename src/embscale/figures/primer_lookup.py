@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
+from embscale.plotting import theme
 
 COLUMNS = ("matrix", "place", "token", "id", "column", "value", "rows", "dims")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
+from embscale.plotting import theme
 
 COLUMNS = ("mask", "positions", "layers", "vector", "value", "n")
 CASES = {

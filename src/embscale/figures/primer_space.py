@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
-from embscale.figures import theme
+from embscale.plotting import theme
 
 # Where a word may stand: offset in points, and how it is set against it.  The first that covers least is taken.
 SIDES = (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
-from embscale.figures.scaling import PERCENT, metric_label, random_band
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT, metric_label
+from embscale.rows.selection import random_band
 
 COLUMNS = ("variant", "seed", "dim", "metric", "value", "ci_low", "ci_high")
 

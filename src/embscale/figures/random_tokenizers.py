@@ -6,9 +6,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from embscale.claims import published_scores
-from embscale.figures import NothingToShow, theme
-from embscale.figures.scaling import PERCENT, metric_label
+from embscale.figures import NothingToShow
 from embscale.figures.suite_variants import TASK
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT, metric_label
 
 COLUMNS = ("tokenizer", "variant", "seed", "dim", "task", "metric", "value")
 

@@ -5,47 +5,26 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT, VARIANT_NAMES, metric_label
+from embscale.rows.selection import ladder_tables, random_band
 
 COLUMNS = ("suite", "model", "step", "variant", "variant_dims", "seed", "dim", "metric", "value", "ci_low", "ci_high")
-
-NAMES = {
-    "full": "trained table",
-    "crop": "cropped",
-    "pad": "padded",
-    "pad_rms": "padded, same scale",
-    "random": "random tables",
-}
-PERCENT = 100  # scores are shown as in the literature, from 0 to 100
-
-
-def final_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of each model's last table, with the table's own width in the column ``width``."""
-    trained = rows[rows["step"].notna()]
-    last = trained[trained["step"] == trained.groupby("model")["step"].transform("max")]
-    widths = last[last["variant"] == "full"].set_index("model")["dim"]
-    return last.assign(width=last["model"].map(widths))
-
-
-def random_band(rows: pd.DataFrame) -> pd.DataFrame:
-    """Mean, lowest and highest score over seeds of the random tables, by width."""
-    random = rows[rows["variant"] == "random"]
-    return random.groupby("dim")["value"].agg(["mean", "min", "max", "count"])
 
 
 def draw(rows: pd.DataFrame) -> Figure:
     """A line for each variant with its 95 % interval over queries, and the band of the random tables."""
-    final = final_rows(rows)
+    final = ladder_tables(rows)
     band = random_band(rows).loc[lambda table: table.index <= final["width"].max()]
     figure = theme.figure(height=4.6)
     axes = figure.subplots()
-    colours = theme.category_colours(list(NAMES))
+    colours = theme.category_colours(list(VARIANT_NAMES))
     axes.fill_between(
         band.index, band["min"] * PERCENT, band["max"] * PERCENT, color=colours["random"], alpha=0.2, linewidth=0
     )
     axes.plot(band.index, band["mean"] * PERCENT, color=colours["random"], linestyle="--")
-    labels = [(band.index[-1], band["mean"].iloc[-1] * PERCENT, NAMES["random"], colours["random"])]
-    for variant, name in NAMES.items():
+    labels = [(band.index[-1], band["mean"].iloc[-1] * PERCENT, VARIANT_NAMES["random"], colours["random"])]
+    for variant, name in VARIANT_NAMES.items():
         line = final[final["variant"] == variant].sort_values("width")
         if line.empty:
             continue
@@ -64,9 +43,9 @@ def draw(rows: pd.DataFrame) -> Figure:
 
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows, with the numbers at both ends."""
-    final = final_rows(rows)
+    final = ladder_tables(rows)
     parts = []
-    for variant, name in NAMES.items():
+    for variant, name in VARIANT_NAMES.items():
         line = final[final["variant"] == variant].sort_values("width")
         if not line.empty:
             first, last = line.iloc[0], line.iloc[-1]
@@ -80,9 +59,3 @@ def describe(rows: pd.DataFrame) -> str:
         f"to {band['mean'].iloc[-1] * PERCENT:.2f}"
     )
     return f"Lines of {metric_label(rows)} against the width of the model on a logarithmic axis. {'; '.join(parts)}."
-
-
-def metric_label(rows: pd.DataFrame) -> str:
-    """The metric as readers know it: ``nDCG@10 × 100`` for ``ndcg_at_10``."""
-    name = str(rows["metric"].iloc[0]).replace("_at_", "@").replace("ndcg", "nDCG").replace("map", "MAP")
-    return f"{name} × 100"

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import NothingToShow, theme
-from embscale.figures.layer_accuracy import short_names
-from embscale.figures.scaling import PERCENT, metric_label
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT, metric_label, short_names
 
 COLUMNS = ("suite", "model", "factor", "level", "against", "metric", "value", "difference", "ci_low", "ci_high")
 

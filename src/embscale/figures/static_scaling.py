@@ -5,29 +5,24 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import NothingToShow, theme
-from embscale.figures.scaling import PERCENT, metric_label, random_band
-from embscale.figures.suites import LADDER, MARKERS
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
+from embscale.plotting.theme import MARKERS
+from embscale.rows.labels import PERCENT, SUITE_NAMES, metric_label
+from embscale.rows.selection import LADDER, last_checkpoint, random_band
 
 COLUMNS = ("suite", "model", "step", "variant", "seed", "dim", "metric", "value", "ci_low", "ci_high")
 
-SUITES = {
-    LADDER: "language model",
-    "ppmi-svd": "SVD of PPMI",
-    "skip-gram": "skip-gram",
-    "fasttext": "fastText",
-    "cbow": "CBOW",
-    "glove": "GloVe",
-}
 PANELS = {"full": "as trained", "all_but_top": "two top components taken off"}
 RANDOM = "random tables"
 
 
 def lines(rows: pd.DataFrame, variant: str) -> dict[str, pd.DataFrame]:
     """Each suite's last tables by width, in one variant."""
-    chosen = rows[rows["suite"].isin(list(SUITES)) & (rows["variant"] == variant)]
-    last = chosen.sort_values("step", na_position="first", kind="stable").groupby(["suite", "model"]).tail(1)
-    return {suite: last[last["suite"] == suite].sort_values("dim") for suite in SUITES if suite in set(last["suite"])}
+    last = last_checkpoint(rows[rows["suite"].isin(list(SUITE_NAMES)) & (rows["variant"] == variant)])
+    return {
+        suite: last[last["suite"] == suite].sort_values("dim") for suite in SUITE_NAMES if suite in set(last["suite"])
+    }
 
 
 def _panels(rows: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
@@ -42,7 +37,7 @@ def draw(rows: pd.DataFrame) -> Figure:
     panels = _panels(rows)
     widest = max(int(line["dim"].max()) for found in panels.values() for line in found.values())
     band = random_band(rows).loc[lambda table: table.index <= widest]
-    colours = theme.category_colours([*SUITES, RANDOM])
+    colours = theme.category_colours([*SUITE_NAMES, RANDOM])
     figure = theme.figure(height=4.6)
     several = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (variant, found) in zip(several, panels.items(), strict=True):
@@ -52,14 +47,14 @@ def draw(rows: pd.DataFrame) -> Figure:
         axes.plot(band.index, band["mean"] * PERCENT, color=colours[RANDOM], linestyle="--", label=RANDOM)
         for suite, line in found.items():
             value, low, high = (line[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
-            marker = MARKERS[list(SUITES).index(suite)]
+            marker = MARKERS[list(SUITE_NAMES).index(suite)]
             axes.errorbar(
                 line["dim"],
                 value,
                 (value - low, high - value),
                 color=colours[suite],
                 marker=marker,
-                label=SUITES[suite],
+                label=SUITE_NAMES[suite],
             )
         theme.log2_ticks(axes, [dim for line in found.values() for dim in line["dim"]])
         axes.set_title(PANELS[variant])
@@ -78,8 +73,8 @@ def describe(rows: pd.DataFrame) -> str:
         for suite, line in found.items():
             first, last = line.iloc[0], line.iloc[-1]
             parts.append(
-                f"{SUITES[suite]}, {PANELS[variant]}: {first['value'] * PERCENT:.2f} at {first['dim']:.0f} columns, "
-                f"{last['value'] * PERCENT:.2f} at {last['dim']:.0f}"
+                f"{SUITE_NAMES[suite]}, {PANELS[variant]}: {first['value'] * PERCENT:.2f} at {first['dim']:.0f} "
+                f"columns, {last['value'] * PERCENT:.2f} at {last['dim']:.0f}"
             )
     band = random_band(rows)
     parts.append(

@@ -11,8 +11,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from embscale.claims import published_scores
-from embscale.figures import NothingToShow, theme
-from embscale.figures.scaling import PERCENT, metric_label
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT, metric_label
+from embscale.rows.selection import last_checkpoint
 
 COLUMNS = (
     "suite", "model", "tokenizer", "step", "variant", "variant_dims", "seed", "dim", "task", "metric", "value",
@@ -40,8 +42,7 @@ def reported(metric: str, task: str) -> pd.DataFrame:
 
 def computed(rows: pd.DataFrame) -> pd.DataFrame:
     """Last tables of the study's suites, and random tables of their widths with their tokenizers."""
-    own = rows[rows["suite"].isin(list(TITLES))].sort_values("step", na_position="last", kind="stable")
-    last = own.groupby(["suite", "model", "variant", "variant_dims", "seed"], dropna=False, as_index=False).tail(1)
+    last = last_checkpoint(rows[rows["suite"].isin(list(TITLES))])
     widths = last[last["variant"] == "full"].set_index("model")["dim"]
     last = last.assign(width=last["model"].map(widths))
     random = rows[rows["variant"] == "random"].groupby(["tokenizer", "dim"], as_index=False)["value"].mean()

@@ -5,34 +5,25 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import NothingToShow, theme
-from embscale.figures.scaling import PERCENT, metric_label, random_band
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
+from embscale.plotting.theme import MARKERS
+from embscale.rows.labels import PERCENT, SUITE_NAMES, metric_label
+from embscale.rows.selection import LADDER, last_tables, random_band
 
 COLUMNS = (
     "suite", "model", "step", "tokenizer", "variant", "seed", "dim", "task", "metric", "value", "ci_low", "ci_high"
 )  # fmt: skip
 
-LADDER = "ladder"
-# Suites that a study trains itself.
-OWN = {LADDER, "cbow", "skip-gram", "fasttext", "glove", "ppmi-svd"}
-MARKERS = "osD^vP*X"
-
-
-def last_tables(rows: pd.DataFrame) -> pd.DataFrame:
-    """Each model's last table as it is; a checkpoint without a known step is the last."""
-    full = rows[rows["variant"] == "full"].sort_values("step", na_position="last", kind="stable")
-    last = full.groupby(["task", "suite", "model"], as_index=False).tail(1)
-    return last.sort_values(["task", "suite", "dim", "model"], ignore_index=True)
-
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     last = last_tables(rows)
-    if set(last["suite"]) <= OWN:
+    if set(last["suite"]) <= set(SUITE_NAMES):
         raise NothingToShow(
             "No published suite is part of this study, so there is nothing to draw here: they were **not run**. "
             "The study in `studies/paper.yaml` has them; it needs a network."
         )
-    return last[(last["suite"] == LADDER) | ~last["suite"].isin(OWN)]
+    return last[(last["suite"] == LADDER) | ~last["suite"].isin(list(SUITE_NAMES))]
 
 
 def draw(rows: pd.DataFrame) -> Figure:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import NothingToShow, theme
-from embscale.figures.scaling import PERCENT, final_rows, metric_label
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT, metric_label
+from embscale.rows.selection import ladder_tables
 
 COLUMNS = ("suite", "model", "step", "variant", "seed", "dim", "metric", "value", "ci_low", "ci_high")
 
@@ -25,7 +27,7 @@ MARKERS = "os^Dv*P"
 
 
 def _lines(rows: pd.DataFrame) -> pd.DataFrame:
-    final = final_rows(rows)
+    final = ladder_tables(rows)
     shown = final[final["variant"].isin(list(NAMES))].sort_values("width")
     if set(shown["variant"]) <= {"full"}:
         raise NothingToShow("No variant of this kind is among `scores.variants` of this study: **not run**.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
+from embscale.plotting import theme
+from embscale.rows.selection import is_last_checkpoint
 
 COLUMNS = ("suite", "model", "step", "width", "stratum", "scaling", "quantity", "value", "reference")
 MARKERS = "osD^vP*X"
@@ -22,9 +23,8 @@ PANELS = (
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     """Whole tables: the last of each model, and the first if it is from before training."""
     whole = rows[rows["stratum"] == "all"]
-    step = whole["step"].astype("Float64").fillna(float("inf"))
-    last = step == step.groupby([whole["suite"], whole["model"]]).transform("max")
-    kinds = pd.Series("between", index=whole.index).mask(step == 0, "untrained").mask(last, "trained")
+    kinds = pd.Series("between", index=whole.index).mask(whole["step"] == 0, "untrained")
+    kinds = kinds.mask(is_last_checkpoint(whole), "trained")
     return whole.assign(kind=kinds)[kinds != "between"].sort_values(["suite", "width", "model"])
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import theme
-from embscale.figures.scaling import PERCENT, metric_label
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT, metric_label
 
 COLUMNS = ("model", "step", "variant", "dim", "metric", "value", "ci_low", "ci_high")
 

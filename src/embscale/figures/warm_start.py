@@ -7,8 +7,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from embscale.figures import NothingToShow, theme
-from embscale.figures.scaling import PERCENT, metric_label
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
+from embscale.rows.labels import PERCENT, metric_label
 from embscale.statistics.resampling import Band, seed_band
 from embscale.training.warm_start import HELDOUT_LOSS, STARTS
 

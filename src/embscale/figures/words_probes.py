@@ -7,9 +7,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from embscale.figures import NothingToShow, theme
-from embscale.figures.static_scaling import SUITES
-from embscale.figures.suites import MARKERS
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
+from embscale.plotting.theme import MARKERS
+from embscale.rows.labels import SUITE_NAMES, ordered_suites
+from embscale.rows.selection import widest_tables
 from embscale.scoring.words import OWN
 
 COLUMNS = (
@@ -28,16 +30,10 @@ DEGREES = {
 PROBES = {"analogy": "analogy", "relation": "pair"}
 
 
-def widest_last(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of each suite's widest model, of its last table."""
-    tables = rows.drop_duplicates(["suite", "model", "step"]).sort_values(["dim", "step"], kind="stable")
-    return rows.merge(tables.groupby("suite").tail(1)[["suite", "model", "step"]], on=["suite", "model", "step"])
-
-
 def _shown(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows of the widest last table of each suite: percentiles, and degrees, with a label each."""
     own = rows[(rows["set"] == OWN) & (rows["form"] == FORM) & (rows["variant"] == "full") & (rows["n"] > 0)]
-    shown = widest_last(own)
+    shown = widest_tables(own)
     near = shown[(shown["metric"] == "percentile") & shown["probe"].isin(list(PROBES)) & (shown["section"] != "all")]
     near = near.assign(label=near["probe"].map(PROBES) + ": " + near["section"])
     degrees = shown[(shown["probe"] == "degree") & shown["metric"].isin(list(DEGREES)) & shown["value"].notna()]
@@ -52,12 +48,6 @@ def _shown(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 def _labels(rows: pd.DataFrame) -> list[str]:
     """In the order of the rows, with how many entries could be asked of the first table that has them."""
     return [f"{row.label} ({row.n})" for row in rows.drop_duplicates("label").itertuples()]
-
-
-def suites(rows: pd.DataFrame) -> list[str]:
-    """In the order in which figures of static embeddings have them."""
-    found = list(dict.fromkeys(rows["suite"]))
-    return [suite for suite in SUITES if suite in found] + [suite for suite in found if suite not in SUITES]
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, suites: list[str]) -> None:
@@ -83,7 +73,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, suites: list[str]) -> None:
             markersize=4.5,
             linestyle="none",
             linewidth=1.1,
-            label=SUITES.get(suite, suite),
+            label=SUITE_NAMES.get(suite, suite),
         )
     axes.set_yticks(range(len(order)), _labels(rows))
     axes.set_ylim(len(order) - 0.5, -0.5)
@@ -93,7 +83,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, suites: list[str]) -> None:
 def draw(rows: pd.DataFrame) -> Figure:
     """Above, the share of other words that are farther; below, degrees; in grey, chance and random tables."""
     near, degrees = _shown(rows)
-    found = suites(near)
+    found = ordered_suites(near)
     counts = [near["label"].nunique(), max(degrees["label"].nunique(), 1)]
     figure = theme.figure(height=1.9 + 0.42 * sum(counts))
     if degrees.empty:
@@ -117,9 +107,9 @@ def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: means of analogies and pairs for every suite, and the degrees' collinearity."""
     near, degrees = _shown(rows)
     parts = []
-    for suite in suites(near):
+    for suite in ordered_suites(near):
         of = near[near["suite"] == suite].groupby("probe")["value"].mean()
-        text = f"{SUITES.get(suite, suite)}: " + ", ".join(
+        text = f"{SUITE_NAMES.get(suite, suite)}: " + ", ".join(
             f"{PROBES[probe]} {value:.2f}" for probe, value in of.items()
         )
         steps = degrees[(degrees["suite"] == suite) & (degrees["metric"] == "collinearity")]["value"]

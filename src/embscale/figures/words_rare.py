@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.figures import NothingToShow, theme
-from embscale.figures.static_scaling import SUITES
-from embscale.figures.suites import MARKERS
-from embscale.figures.words_probes import suites, widest_last
+from embscale.figures import NothingToShow
+from embscale.plotting import theme
+from embscale.plotting.theme import MARKERS
+from embscale.rows.labels import SUITE_NAMES, ordered_suites
+from embscale.rows.selection import widest_tables
 from embscale.scoring.words import BANDS, TWO_FORMS
 
 COLUMNS = (
@@ -21,7 +22,7 @@ COLUMNS = (
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     """Percentiles by band of frequency, of the widest last table of each suite."""
     asked = rows[(rows["set"] == TWO_FORMS) & (rows["metric"] == "percentile") & rows["section"].isin(BANDS)]
-    shown = widest_last(asked[(asked["variant"] == "full") & (asked["n"] > 0)])
+    shown = widest_tables(asked[(asked["variant"] == "full") & (asked["n"] > 0)])
     if shown.empty:
         raise NothingToShow(
             "No word is one token in both forms in this study's tokenizers, so there is nothing to draw."
@@ -32,7 +33,7 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
 def draw(rows: pd.DataFrame) -> Figure:
     """A line for each suite over three bands of frequency; in grey, chance and random tables."""
     shown = _shown(rows)
-    found = suites(shown)
+    found = ordered_suites(shown)
     colours = theme.category_colours(found)
     bands = [band for band in BANDS if band in set(shown["section"])]
     figure = theme.figure(height=4.6)
@@ -51,7 +52,7 @@ def draw(rows: pd.DataFrame) -> Figure:
             (np.maximum(value - below, 0), np.maximum(above - value, 0)),
             color=colours[suite],
             marker=MARKERS[number % len(MARKERS)],
-            label=SUITES.get(suite, suite),
+            label=SUITE_NAMES.get(suite, suite),
         )
     counts = by_band["n"].max()[bands]
     axes.set_xticks(places, [f"{band} ({count})" for band, count in zip(bands, counts, strict=True)])
@@ -65,14 +66,14 @@ def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: rare and frequent words for every suite."""
     shown = _shown(rows)
     parts = []
-    for suite in suites(shown):
+    for suite in ordered_suites(shown):
         line = shown[shown["suite"] == suite].set_index("section")
         values = ", ".join(
             f"{band} {line['value'][band]:.2f} ({line['ci_low'][band]:.2f} to {line['ci_high'][band]:.2f})"
             for band in BANDS
             if band in line.index
         )
-        parts.append(f"{SUITES.get(suite, suite)}: {values}")
+        parts.append(f"{SUITE_NAMES.get(suite, suite)}: {values}")
     return (
         "Lines over three bands of frequency for each suite's widest last table: the share of other words that are "
         "farther from a word than its other form, with or without a space before it; 0.50 by chance. With 95 % "

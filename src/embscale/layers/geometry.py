@@ -22,23 +22,18 @@ from scipy import linalg
 from sklearn.neighbors import NearestNeighbors
 
 from embscale.errors import EmbscaleError
-from embscale.layers.hidden_states import FINAL_NORM, HiddenStates
+from embscale.layers.hidden_states import HiddenStates
+from embscale.layers.names import AFTER_FIRST, ALL, FINAL_NORM
 from embscale.statistics import jackknife, spectra
 from embscale.statistics.resampling import bootstrap_means, percentile_interval
+from embscale.statistics.vectors import RAW, SCALINGS, SHORTEST, UNIT, chunks, scaled
 
-RAW, UNIT = "raw", "unit"
-SCALINGS = (RAW, UNIT)
-
-# Vectors read at once from each layer.
-CHUNK = 4096
 # Lengths are compared in so many bins that hold equally many vectors.
 BINS = 20
 # Pairs of random subspaces behind the angle that chance gives.
 RANDOM_PAIRS = 100
-SHORTEST = 1e-12  # a vector of zeros has no direction
 LEFT_OUT = -1  # the group of vectors that take no part
 
-ALL, AFTER_FIRST = "all", "after_first"  # which positions
 JACKKNIFE, BOOTSTRAP = "texts (jackknife)", "texts (bootstrap)"
 
 NORMS = [
@@ -49,14 +44,6 @@ COLUMNS = [
     "quantity", "scaling", "positions", "layer_a", "layer_b", "value", "ci_low", "ci_high", "n", "reference",
     "interval_over", "reason",
 ]  # fmt: skip
-
-
-def scaled(values: np.ndarray, scaling: str) -> np.ndarray:
-    """Vectors ``[..., width]`` in float64, as they are or at length one."""
-    values = np.asarray(values, np.float64)
-    if scaling == RAW:
-        return values
-    return values / np.linalg.norm(values, axis=-1, keepdims=True).clip(min=SHORTEST)
 
 
 def measured(states: HiddenStates) -> tuple[str, ...]:
@@ -73,11 +60,6 @@ def sequences(states: HiddenStates) -> list[tuple[str, ...]]:
     if FINAL_NORM in measured(states):
         found.append((*states.classes[:-1], FINAL_NORM))
     return found
-
-
-def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
-    """Slices that cover so many vectors."""
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
 def used_vectors(states: HiddenStates, *, first_position: int) -> np.ndarray:

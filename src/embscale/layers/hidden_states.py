@@ -1,59 +1,34 @@
-"""Hidden states of texts, layer by layer, taken before the final norm.
+"""Files of hidden states: the vectors of the same tokens at every layer, before the final norm.
 
-The library's own ``hidden_states[-1]`` is the output of the final norm, which makes the last layer
-look far from the others and its vectors long (Huang et al., Fig. 2).  So hooks on the blocks record
-what each block hands on; the final norm's output is kept under a name of its own.
-
-A file of hidden states is a safetensors file whose every place is known before the first forward
-pass.  Vectors are written there as they come and mapped into memory when they are read, so that
-there may be more of them than memory holds.
+`embscale.layers.running` makes them.  A file is a safetensors file whose layout is known before the first forward
+pass.  Vectors are written as they come and mapped into memory when they are read, so that there may be more of them
+than memory holds.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import importlib.util
-import itertools
 import json
-import math
-import os
-import shutil
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from embscale.checkpoints.containers import ITEM_SIZES, StoredTensor, directory
-from embscale.checkpoints.extraction import weight_files
-from embscale.checkpoints.families import Anatomy, anatomy, family
-from embscale.checkpoints.ranges import LocalFolder
+from embscale.checkpoints.containers import directory
 from embscale.errors import EmbscaleError
-from embscale.progress import progress
-from embscale.texts.samples import Sample
+from embscale.layers.names import BLOCK_INPUT, EMBEDDING, FINAL_NORM
 
 if TYPE_CHECKING:
-    import torch
-    from transformers import PreTrainedConfig, PreTrainedModel
+    pass
 
-EMBEDDING = "embedding"
-BLOCK_INPUT = "block input"
-FINAL_NORM = "final norm"
 LAYER = "layer."  # before a layer's name in a file
 DESCRIBED = ("text", "position", "token")
 
-Precision = Literal["float32", "float16", "bfloat16"]
-PRECISIONS = ("float32", "float16", "bfloat16")
 # What a file may hold, by the format's word.  numpy has no bfloat16; its values fit into float32.
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8"}
-
-# A record of progress is written when what it counts is on disk, which takes time, so not after every batch.
-SECONDS_BETWEEN_RECORDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -100,398 +75,12 @@ class HiddenStates:
         return np.stack([np.asarray(self.arrays[layer][vectors], np.float32) for layer in layers])
 
 
-def checkpoint_files(folder: Path) -> list[Path]:
-    """The files of a checkpoint that decide its hidden states: its configuration, then its weights.
-
-    Raises:
-        EmbscaleError: there are no weights.
-    """
-    return [folder / "config.json", *(folder / name for name in weight_files(LocalFolder(folder)))]
-
-
-def skeleton(folder: Path) -> PreTrainedModel:
-    """A checkpoint's model without weights, for a few megabytes: its parts, shapes and size.
-
-    Raises:
-        EmbscaleError: the family is unknown or ``config.json`` is broken.
-    """
-    import torch
-    import transformers
-
-    config = read_config(folder)
-    with _told(folder), torch.device("meta"):
-        model_class = getattr(transformers, family(config.model_type).model_class)
-        model: PreTrainedModel = getattr(model_class, "from_config", model_class)(config)
-    return model
-
-
-def read_config(folder: Path) -> PreTrainedConfig:
-    """A checkpoint's ``config.json`` as the library reads it.
-
-    Raises:
-        EmbscaleError: it is missing or broken.
-    """
-    import transformers
-
-    with _told(folder):
-        return transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-
-
-def load_model(folder: Path, *, precision: Precision = "float32", device: str = "cpu") -> PreTrainedModel:
-    """A checkpoint without its output head, ready to run.
-
-    Where one GPU is too small, the weights are spread over all GPUs and the memory of the machine if `accelerate`
-    is installed.
-
-    Args:
-        folder: in the Hugging Face layout.
-        precision: of weights and forward pass.
-        device: ``cpu`` or ``cuda``.
-
-    Raises:
-        EmbscaleError: the family is unknown, a file is broken, a weight is missing, or memory is too small.
-    """
-    import torch
-    import transformers
-
-    dtype: torch.dtype = getattr(torch, precision)
-    empty = skeleton(folder)
-    needed = dtype.itemsize * sum(weight.numel() for weight in empty.parameters())
-    placement = {"device_map": "auto"} if _is_spread(folder, needed, device) else {}
-    model_class = getattr(transformers, family(empty.config.model_type).model_class)
-    model: Any = from_files(folder, model_class, empty.config, precision=precision, **placement)
-    model.config.use_cache = False
-    placed: PreTrainedModel = model if placement else model.to(device)
-    return placed
-
-
-def from_files(
-    folder: Path,
-    model_class: Any,  # noqa: ANN401 (one of transformers')
-    config: PreTrainedConfig,
-    *,
-    precision: Precision,
-    **placement: str,
-) -> PreTrainedModel:
-    """A model of some class with the weights of a checkpoint, none of them left to chance, not for training.
-
-    Raises:
-        EmbscaleError: a file is broken or a weight is missing.
-    """
-    import torch
-    import transformers
-
-    transformers.logging.disable_progress_bar()
-    with _told(folder):
-        model, report = model_class.from_pretrained(
-            folder,
-            config=config,
-            dtype=getattr(torch, precision),
-            local_files_only=True,
-            use_safetensors=checkpoint_files(folder)[1].suffix == ".safetensors",
-            weights_only=True,  # nothing in a pickle is executed
-            output_loading_info=True,
-            **placement,
-        )
-    # The library fills missing weights with random numbers and goes on.
-    if missing := sorted(report["missing_keys"]):
-        raise EmbscaleError(f"{folder}: {len(missing)} weights are missing, {missing[0]} first; fetch it again")
-    loaded: PreTrainedModel = model.eval()
-    return loaded
-
-
-@contextlib.contextmanager
-def _told(folder: Path) -> Iterator[None]:
-    """Turns what the library raises at a broken checkpoint into one line."""
-    try:
-        yield
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        words = str(error).strip().partition("\n")[0]
-        raise EmbscaleError(f"{folder}: not a checkpoint that transformers can load ({words})") from error
-
-
-def _is_spread(folder: Path, needed: int, device: str) -> bool:
-    """Whether weights of `needed` bytes must lie on more than one device.
-
-    Raises:
-        EmbscaleError: all that may be used is too small.
-    """
-    import psutil
-    import torch
-
-    memory = psutil.virtual_memory().available
-    gpus = [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())] if device == "cuda" else []
-    spread = bool(gpus) and needed > gpus[0] and importlib.util.find_spec("accelerate") is not None
-    room = sum(gpus) + memory if spread else gpus[0] if gpus else memory
-    if needed > room:
-        advice = "; with accelerate installed, weights are spread over GPUs and memory" if gpus and not spread else ""
-        raise EmbscaleError(
-            f"{folder}: the weights take {needed / 1e9:.2f} GB, but {room / 1e9:.2f} GB of memory are free on "
-            f"{device}; take a smaller model or a lower precision{advice}"
-        )
-    return spread
-
-
-def layer_widths(parts: Anatomy) -> dict[str, int]:
-    """The layers in the order in which a token passes them, with the length of their vectors."""
-    widths = {EMBEDDING: parts.embedding.embedding_dim}
-    if parts.changes_rows:
-        widths[BLOCK_INPUT] = parts.width
-    widths |= {f"block {i}": parts.width for i in range(1, len(parts.blocks) + 1)}
-    return widths | ({} if parts.final_norm is None else {FINAL_NORM: parts.width})
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What a file of hidden states begins with, and where everything lies in it.
-
-    Attributes:
-        header: its first bytes.
-        tensors: by their names in the file, in the order in which they lie.
-    """
-
-    header: bytes
-    tensors: Mapping[str, StoredTensor]
-
-    @property
-    def size(self) -> int:
-        """Bytes of the whole file."""
-        return max(tensor.end for tensor in self.tensors.values())
-
-
-def layout(
-    model: PreTrainedModel, sample: Sample, *, first_position: int, precision: Precision, metadata: Mapping[str, Any]
-) -> Layout:
-    """How the file will be laid out that `extract` writes; a `skeleton` is model enough.
-
-    Values are stored in float16 if the model runs in it, else in float32.
-
-    Raises:
-        EmbscaleError: the texts do not fit the model, or nothing is left of one.
-    """
-    parts = anatomy(model)
-    _check_fit(model, parts, sample, first_position)
-    vectors = int((sample.tokens.lengths - first_position).sum())
-    dtype = "F16" if precision == "float16" else "F32"
-    widths = layer_widths(parts)
-    shapes: dict[str, tuple[str, tuple[int, ...]]] = dict.fromkeys(DESCRIBED, ("I64", (vectors,)))
-    shapes |= {f"{LAYER}{layer}": (dtype, (vectors, width)) for layer, width in widths.items()}
-    described = {"text_ids": list(sample.text_ids), "texts_too_short": sample.too_short} | dict(metadata)
-    entries: dict[str, Any] = {"__metadata__": _metadata(list(widths), described)}
-    end = 0
-    for name, (dtype, shape) in shapes.items():
-        start, end = end, end + math.prod(shape) * ITEM_SIZES[dtype]
-        entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
-    text = json.dumps(entries).encode()
-    text += b" " * (-len(text) % 8)  # the format wants the data aligned
-    origin = 8 + len(text)
-    tensors = {}
-    for name, (dtype, shape) in shapes.items():
-        start, end = entries[name]["data_offsets"]
-        tensors[name] = StoredTensor(name, dtype, shape, origin + start, origin + end, None)
-    return Layout(len(text).to_bytes(8, "little") + text, tensors)
-
-
-def _metadata(layers: list[str], metadata: Mapping[str, Any]) -> dict[str, str]:
-    """All that is not a number, in one entry, since the format does not keep the order of several."""
-    return {"embscale": json.dumps({"layers": layers} | dict(metadata), sort_keys=True, ensure_ascii=False)}
-
-
-def _check_fit(model: PreTrainedModel, parts: Anatomy, sample: Sample, first_position: int) -> None:
-    name = model.config.model_type
-    rows = parts.embedding.weight.shape[0]
-    if (largest := int(sample.tokens.ids.max())) >= rows:
-        raise EmbscaleError(f"{name}: token {largest} is beyond the table's {rows} rows; this is another tokenizer")
-    lengths = sample.tokens.lengths
-    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    if limit is not None and lengths.max() > limit:
-        raise EmbscaleError(f"{name}: {lengths.max()} tokens asked for, but the model has {limit} positions")
-    if first_position >= lengths.min():
-        raise EmbscaleError(f"first position {first_position}: nothing is left of a text of {lengths.min()} tokens")
-
-
-def batches(lengths: np.ndarray, batch: int) -> list[np.ndarray]:
-    """Texts that go through the model together, all of one length, so that no padding is needed.
-
-    The longest come first: where memory is too small for them, that shows at once.
-
-    Args:
-        lengths: tokens of each text ``[texts]``.
-        batch: the most texts in one forward pass.
-
-    Returns:
-        Indices of texts, ascending in each batch.
-    """
-    order = np.argsort(-lengths, kind="stable")
-    alike = np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1)
-    return [texts[start : start + batch] for texts in alike for start in range(0, len(texts), batch)]
-
-
-def extract(
-    model: PreTrainedModel,
-    sample: Sample,
-    part: Path,
-    *,
-    first_position: int,
-    batch: int,
-    metadata: Mapping[str, Any],
-) -> None:
-    """Run the model over the texts and write every layer's vectors, those of a batch as soon as they are there.
-
-    Memory holds one batch.  `part` may be what an interrupted run has left: if that run had the same layout,
-    metadata and batches, this one goes on where it ended.  The header is written last, so that an unfinished file
-    cannot be read.
-
-    Args:
-        model: from `load_model`.
-        sample: the texts.
-        part: the file to write, which the caller renames; a second one beside it says how far it is.
-        first_position: leave out the positions before it.  The first token has abnormally long
-            vectors in many models, whatever it is.
-        batch: texts in one forward pass; of no influence on the result beyond rounding.
-        metadata: what to keep beside the numbers.  It must tell apart what is not to be continued by one another:
-            other weights, another precision.
-
-    Raises:
-        EmbscaleError: a text does not fit the model, the disk is too small, or a vector holds a value that is not
-            finite; nothing is left behind then.
-    """
-    import torch
-
-    parts = anatomy(model)
-    half = model.dtype == torch.float16
-    planned = layout(
-        model, sample, first_position=first_position, precision="float16" if half else "float32", metadata=metadata
-    )
-    lengths = sample.tokens.lengths
-    places = np.cumsum([0, *(lengths - first_position)])
-    groups = batches(lengths, batch)
-    layers = layer_widths(parts)
-    record = part.with_name(f"{part.name}.progress")
-    run = {"header_sha256": hashlib.sha256(planned.header).hexdigest(), "batch": batch}
-    done = _begun(part, record, run, planned.size)
-    tell, recorded_at = progress("states", len(groups)), time.monotonic()
-    with part.open("r+b") as file, torch.inference_mode(), _recording(parts) as outputs:
-        for number, texts in enumerate(groups[done:], done + 1):
-            ids = np.stack([sample.tokens[text] for text in texts]).astype(np.int64)
-            on_device = torch.from_numpy(ids).to(parts.embedding.weight.device)
-            model(input_ids=on_device)
-            # The stored rows: before positions are added (GPT-2) or the rows are scaled (Gemma).
-            outputs[EMBEDDING] = parts.embedding.weight[on_device]
-            ids = ids[:, first_position:]
-            described = {
-                "text": np.broadcast_to(texts[:, None], ids.shape),
-                "position": np.broadcast_to(np.arange(first_position, lengths[texts[0]]), ids.shape),
-                "token": ids,
-            }
-            runs = _runs(places[texts], ids.shape[1])
-            for name, numbers in described.items():
-                _write(file, planned.tensors[name], numbers, runs)
-            for layer in layers:
-                values = outputs.pop(layer)[:, first_position:]
-                values = values.half() if half else values
-                if (text := _not_finite(values)) is not None:
-                    part.unlink()
-                    record.unlink(missing_ok=True)
-                    cause = "is it beyond 65504, where float16 ends?" if half else "is the checkpoint whole?"
-                    raise EmbscaleError(
-                        f"{layer}: a value is not finite in text {sample.text_ids[texts[text]]!r}; {cause}"
-                    )
-                values = values.cpu() if half else values.cpu().float()
-                _write(file, planned.tensors[f"{LAYER}{layer}"], values.numpy(), runs)
-            if time.monotonic() - recorded_at >= SECONDS_BETWEEN_RECORDS:
-                file.flush()
-                os.fsync(file.fileno())
-                record.write_text(json.dumps(run | {"batches": number}), "utf-8")
-                recorded_at = time.monotonic()
-            tell(number, "batches")
-        file.seek(0)
-        file.write(planned.header)
-    record.unlink(missing_ok=True)
-
-
-def _begun(part: Path, record: Path, run: Mapping[str, Any], size: int) -> int:
-    """Whole batches that an earlier run has left in `part`; without any, a file of holes is made.
-
-    Raises:
-        EmbscaleError: the disk is too small.
-    """
-    with contextlib.suppress(OSError, ValueError):
-        noted = json.loads(record.read_text("utf-8"))
-        if part.stat().st_size == size and noted == {**run, "batches": noted["batches"]}:
-            return int(noted["batches"])
-    record.unlink(missing_ok=True)
-    part.unlink(missing_ok=True)
-    if (free := shutil.disk_usage(part.parent).free) < size:
-        raise EmbscaleError(
-            f"{part.parent}: the states take {size / 1e9:.2f} GB, but {free / 1e9:.2f} GB are free; take fewer texts"
-        )
-    try:
-        with part.open("wb") as file:
-            file.truncate(size)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
-    return 0
-
-
-@contextlib.contextmanager
-def _recording(parts: Anatomy) -> Iterator[dict[str, torch.Tensor]]:
-    """While it lasts, every forward pass leaves in the dict what block 1 receives and what blocks and norm give."""
-    outputs: dict[str, torch.Tensor] = {}
-    modules = {f"block {i}": block for i, block in enumerate(parts.blocks, 1)}
-    modules |= {} if parts.final_norm is None else {FINAL_NORM: parts.final_norm}
-
-    def received(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        outputs[BLOCK_INPUT] = args[0] if args else kwargs["hidden_states"]
-
-    def given(layer: str, output: Any) -> None:  # noqa: ANN401 (some families return a tuple)
-        outputs[layer] = output[0] if isinstance(output, tuple) else output
-
-    with contextlib.ExitStack() as stack:
-        if parts.changes_rows:
-            stack.callback(parts.blocks[0].register_forward_pre_hook(received, with_kwargs=True).remove)
-        for layer, module in modules.items():
-            handle = module.register_forward_hook(lambda _, __, output, layer=layer: given(layer, output))
-            stack.callback(handle.remove)
-        yield outputs
-
-
-def _not_finite(values: torch.Tensor) -> int | None:
-    """The first of ``[texts, positions, width]`` that holds a value that is not finite, if there is one."""
-    # A sum is finite only if all values are, and takes one pass without a copy.
-    if math.isfinite(values.sum()):
-        return None
-    broken = (~values.isfinite()).flatten(1).any(dim=1).nonzero()
-    return int(broken[0]) if len(broken) else None
-
-
-def _runs(places: np.ndarray, kept: int) -> list[tuple[slice, int]]:
-    """Texts of a batch that follow each other in the file, and the vector at which the first of them begins.
-
-    Args:
-        places: the vector at which each text begins, ascending.
-        kept: vectors of each text.
-    """
-    edges = [0, *(np.flatnonzero(np.diff(places) != kept) + 1), len(places)]
-    return [(slice(start, stop), int(places[start])) for start, stop in itertools.pairwise(edges)]
-
-
-def _write(file: IO[bytes], tensor: StoredTensor, values: np.ndarray, runs: Sequence[tuple[slice, int]]) -> None:
-    """Write a batch's values ``[texts, positions, ...]`` at their places."""
-    rows = np.ascontiguousarray(values, dtype=DTYPES[tensor.dtype])
-    size = rows[0, 0].nbytes
-    for texts, first in runs:
-        file.seek(tensor.start + first * size)
-        file.write(rows[texts].data)
-
-
 def save(path: Path, states: HiddenStates) -> None:
     """Write hidden states that are in memory."""
     arrays = {f"{LAYER}{layer}": array for layer, array in states.arrays.items()}
     arrays |= {name: getattr(states, name) for name in DESCRIBED}
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    save_file(contiguous, path, _metadata(list(states.layers), states.metadata))
+    save_file(contiguous, path, file_metadata(list(states.layers), states.metadata))
 
 
 def load(path: Path) -> HiddenStates:
@@ -515,3 +104,8 @@ def load(path: Path) -> HiddenStates:
         raise EmbscaleError(f"{path}: no such file; make it with embscale states") from None
     except (SafetensorError, KeyError, ValueError) as error:
         raise EmbscaleError(f"{path}: not a file of hidden states ({error}); remove it and make it again") from error
+
+
+def file_metadata(layers: list[str], metadata: Mapping[str, Any]) -> dict[str, str]:
+    """All that is not a number, in one entry, since the format does not keep the order of several."""
+    return {"embscale": json.dumps({"layers": layers} | dict(metadata), sort_keys=True, ensure_ascii=False)}

@@ -17,9 +17,12 @@ import pandas as pd
 
 from embscale.checkpoints.families import ENCODERS, anatomy, family
 from embscale.errors import EmbscaleError
-from embscale.layers.geometry import JACKKNIFE, chunks, measured, used_vectors
-from embscale.layers.hidden_states import FINAL_NORM, HiddenStates, from_files, read_config
+from embscale.layers.geometry import JACKKNIFE, measured, used_vectors
+from embscale.layers.hidden_states import HiddenStates
+from embscale.layers.names import FINAL_NORM
+from embscale.layers.running import from_files, read_config
 from embscale.statistics import jackknife
+from embscale.statistics.vectors import chunks
 
 if TYPE_CHECKING:
     import torch

@@ -21,9 +21,10 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
 from embscale.errors import EmbscaleError
-from embscale.layers.geometry import JACKKNIFE, RAW, UNIT, chunks, order_of_layers, scaled, used_vectors
+from embscale.layers.geometry import JACKKNIFE, order_of_layers, used_vectors
 from embscale.layers.hidden_states import HiddenStates
 from embscale.statistics import jackknife
+from embscale.statistics.vectors import RAW, UNIT, chunks, scaled
 
 REDUCTIONS = ("pca", "tsne", "umap")
 OUTLIER_REMOVED = "outlier_removed"

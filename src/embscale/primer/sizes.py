@@ -10,7 +10,7 @@ import pandas as pd
 
 from embscale.checkpoints.suites import Checkpoint
 from embscale.primer.positions import scheme
-from embscale.report.numbers import markdown_table
+from embscale.rows.markdown import markdown_table
 
 # Shapes that lectures use, with their parameters where there is a whole model.
 EXAMPLES: tuple[dict[str, Any], ...] = (

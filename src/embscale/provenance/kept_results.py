@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from embscale.errors import EmbscaleError
+from embscale.rows.selection import last_checkpoint
 
 # Columns that a run measures or that follow from its bytes; all others say what a row is about.
 MEASURED = ("value", "ci_low", "ci_high", "n", "n_train", "converged")
@@ -152,10 +153,10 @@ def headline(tables: Mapping[str, pd.DataFrame], metric: str) -> dict[str, Any]:
         The score of each model's last table and of the random tables, and the accuracy with which the main run tells
         layers apart, each by model and, where a model has several, by what tells them apart.
     """
-    from embscale.figures.layer_accuracy import selected
+    from embscale.rows.selection import main_run
 
     trained, random = _last_and_random(tables["scores"], metric)
-    whole = selected(tables["layers"], metric="accuracy")
+    whole = main_run(tables["layers"], metric="accuracy")
     means = {f"random {width}": float(value) for width, value in random.items()}
     return {metric: _by_model(trained) | means, "accuracy": _by_model(whole)}
 
@@ -173,8 +174,7 @@ def _last_and_random(scores: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, p
     """Rows of each model's last table, and the mean over seeds (and tasks) of random tables by their width."""
     rows = scores[scores["metric"] == metric]
     full = rows[(rows["variant"] == "full") & (rows["suite"] != "random")]
-    step = pd.to_numeric(full["step"], errors="coerce")
-    last = full[(step == step.groupby(full["model"]).transform("max")) | step.isna()]
+    last = last_checkpoint(full)
     random = rows[rows["variant"] == "random"]
     return last, pd.to_numeric(random["value"]).groupby(pd.to_numeric(random["dim"]).astype(int)).mean()
 

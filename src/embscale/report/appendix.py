@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 
 from embscale.errors import EmbscaleError
-from embscale.report.numbers import NOT_RUN, markdown_table
-from embscale.rows.markdown import escape
+from embscale.rows.labels import NOT_RUN
+from embscale.rows.markdown import escape, markdown_table
 
 FILES = ("tables",)  # what a job read is no setting
 LONG = 12  # values of a list beyond which only the first and the last are shown

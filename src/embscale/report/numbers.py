@@ -5,24 +5,16 @@ Text reaches the page as strings, already rounded, so that one place decides on 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from embscale.figures.layer_accuracy import selected
-from embscale.figures.scaling import NAMES, PERCENT, final_rows, metric_label, random_band
-from embscale.rows.markdown import escape
-
-FEWEST_DASHES, MOST_DASHES = 6, 36  # of a column of a table
+from embscale.rows.labels import NOT_RUN, PERCENT, VARIANT_NAMES, interval, metric_label
+from embscale.rows.markdown import escape, markdown_table
+from embscale.rows.selection import ladder_tables, main_run, random_band
 
 Variables = dict[str, Any]
-
-NOT_RUN = "not run"
-
-# How a cell with a number begins; a name may begin with a digit, too, but not with nothing behind it.
-NUMERIC = re.compile(r"[-−+]?[\d,.]+( |$|%)|not run$")
 
 
 def corpus_numbers(documents: Sequence[Mapping[str, Any]], qrels: pd.DataFrame) -> Variables:
@@ -51,13 +43,13 @@ def score_numbers(rows: pd.DataFrame) -> Variables:
     A trained table counts as above (below) random if its whole interval lies above (below) the mean of the
     random tables of its width.
     """
-    full = final_rows(rows).query("variant == 'full'").sort_values("width")
+    full = ladder_tables(rows).query("variant == 'full'").sort_values("width")
     band = random_band(rows)
     random = full["dim"].map(band["mean"])
     best = full.loc[full["value"].idxmax()]
     untrained = full["model"].map(rows[(rows["variant"] == "full") & (rows["step"] == 0)].set_index("model")["value"])
     alone = {kind: rows[rows["variant"] == kind] for kind in ("overlap", "overlap_idf", "bm25")}
-    weighted = final_rows(rows).query("variant == 'idf'").sort_values("width")
+    weighted = ladder_tables(rows).query("variant == 'idf'").sort_values("width")
     return {
         "metric": metric_label(rows),
         "models": len(full),
@@ -84,11 +76,11 @@ def score_numbers(rows: pd.DataFrame) -> Variables:
 
 def layer_numbers(probes: pd.DataFrame, texts: str) -> Variables:
     """Accuracy of the layer classifiers, highest and lowest model, on honest and leaky splits; `texts` in words."""
-    accuracy = selected(probes, metric="accuracy")
-    chance = selected(probes, metric="chance")
+    accuracy = main_run(probes, metric="accuracy")
+    chance = main_run(probes, metric="chance")
     best, worst = accuracy.loc[accuracy["value"].idxmax()], accuracy.loc[accuracy["value"].idxmin()]
     fitted = probes[probes["metric"] == "accuracy"]
-    leaky = selected(probes, metric="accuracy", split="vector")["value"].mean()
+    leaky = main_run(probes, metric="accuracy", split="vector")["value"].mean()
     return {
         "texts": texts,
         "texts_count": int(best["texts_count"]),
@@ -109,10 +101,10 @@ def layer_numbers(probes: pd.DataFrame, texts: str) -> Variables:
 
 def score_table(rows: pd.DataFrame) -> str:
     """Markdown rows of each model's score by variant, with intervals."""
-    final = final_rows(rows)
+    final = ladder_tables(rows)
     band = random_band(rows)
-    kinds = [kind for kind in NAMES if kind in set(final["variant"])]
-    lines = [["width", *(NAMES[kind] for kind in kinds), f"{NAMES['random']}, mean"]]
+    kinds = [kind for kind in VARIANT_NAMES if kind in set(final["variant"])]
+    lines = [["width", *(VARIANT_NAMES[kind] for kind in kinds), f"{VARIANT_NAMES['random']}, mean"]]
     for width, group in final.groupby("width"):
         by_kind = group.set_index("variant")
         random = f"{band['mean'][width] * PERCENT:.2f}" if width in band.index else "not run"
@@ -123,7 +115,7 @@ def score_table(rows: pd.DataFrame) -> str:
 def layer_table(probes: pd.DataFrame) -> str:
     """Markdown rows of each model's layer classifier."""
     metrics = ("accuracy", "mean_absolute_layer_error", "within_one_accuracy")
-    by_metric = {metric: selected(probes, metric=metric).set_index("model") for metric in metrics}
+    by_metric = {metric: main_run(probes, metric=metric).set_index("model") for metric in metrics}
     lines = [["model", "layers", "accuracy, %", "within one layer, %", "mean layer error", "vectors tested"]]
     for model, row in by_metric["accuracy"].iterrows():
         lines.append(
@@ -181,26 +173,3 @@ def provenance_table(notes: Mapping[str, Mapping[str, Any]]) -> str:
         made_from = ", ".join(f"`{path}` {digest[:12]}" for path, digest in note["inputs"].items())
         lines.append([f"`{name}`", f"`embscale {note['command']}`", made_from or "installed packages"])
     return markdown_table(lines)
-
-
-def interval(row: pd.Series, *, digits: int = 2) -> str:
-    """``1.23 [1.10, 1.35]``, times 100."""
-    value, low, high = (f"{row[name] * PERCENT:.{digits}f}" for name in ("value", "ci_low", "ci_high"))
-    return f"{value} [{low}, {high}]"
-
-
-def markdown_table(lines: Sequence[Sequence[str]]) -> str:
-    """A pipe table; the first line is its head, columns of numbers are set to the right.
-
-    Where a line is too long for the page, the page shares out its width by the dashes below the head, so that they are
-    as many as the column has use for.
-    """
-    head, *body = lines
-    columns = list(zip(*body, strict=True)) or [()] * len(head)
-    rule = []
-    for name, cells in zip(head, columns, strict=True):
-        longest = max(map(len, (name, *cells)))
-        dashes = "-" * min(max(longest, FEWEST_DASHES), MOST_DASHES)
-        numeric = any(cells) and all(NUMERIC.match(cell) for cell in cells if cell)
-        rule.append(f"{dashes}:" if numeric else f":{dashes}")
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, rule, *body))

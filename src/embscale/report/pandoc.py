@@ -12,14 +12,9 @@ import pypandoc
 
 from embscale.errors import EmbscaleError
 from embscale.report import metadata
+from embscale.report.design import CHAPTER, ELEMENTS, FILTERS, PARTIALS, STYLE, TEMPLATE
 from embscale.report.qmd import Document
 
-HERE = Path(__file__).parent
-TEMPLATE, CHAPTER = HERE / "template.html", HERE / "chapter.html"
-PARTIALS = [HERE / "head.html", HERE / "masthead.html", HERE / "contents.js"]
-FILTERS = [HERE / "check_subset.lua", HERE / "quarto_subset.lua"]
-ELEMENTS = HERE / "elements.lua"  # of the second filter
-STYLE = HERE / "style.css"
 SITEMAP = "sitemap.json"  # pandoc's own list of the pages that it makes
 DESIGN = [TEMPLATE, CHAPTER, *PARTIALS, STYLE, *FILTERS, ELEMENTS]
 

@@ -18,25 +18,24 @@ from typing import Any
 import yaml
 
 from embscale.errors import EmbscaleError
-from embscale.report import pandoc
+from embscale.report import design
 
 PAGE = "embscale-page.html"
 METADATA = "_metadata.yml"  # Quarto reads it beside every document of its folder
 BY_HAND = "_page"  # output-dir of the project
-FILTER = pandoc.HERE / "quarto_page.lua"
-DESIGN = [pandoc.TEMPLATE, *pandoc.PARTIALS, pandoc.STYLE, FILTER, pandoc.ELEMENTS]
+DESIGN = [design.TEMPLATE, *design.PARTIALS, design.STYLE, design.QUARTO_FILTER, design.ELEMENTS]
 FOLDER = "design"
 PROJECT = [METADATA, *(f"{FOLDER}/{file.name}" for file in DESIGN)]  # what `project` makes
 SETTINGS = {
     "date-format": "long",
-    "filters": [{"at": "pre-render", "path": f"{FOLDER}/{FILTER.name}"}],
+    "filters": [{"at": "pre-render", "path": f"{FOLDER}/{design.QUARTO_FILTER.name}"}],
     "format": {
         "html": {
             # Without Bootstrap, whose styles and scripts the template does without.
             "theme": "none",
             "minimal": True,
-            "template": f"{FOLDER}/{pandoc.TEMPLATE.name}",
-            "template-partials": [f"{FOLDER}/{file.name}" for file in [*pandoc.PARTIALS, pandoc.STYLE]],
+            "template": f"{FOLDER}/{design.TEMPLATE.name}",
+            "template-partials": [f"{FOLDER}/{file.name}" for file in [*design.PARTIALS, design.STYLE]],
         }
     },
     "language": {"toc-title-document": "Contents"},

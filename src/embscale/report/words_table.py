@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from embscale.errors import EmbscaleError
-from embscale.report.numbers import markdown_table
+from embscale.rows.markdown import markdown_table
 
 # What tells most of each probe; the other quantities are in the rows.
 METRICS = {

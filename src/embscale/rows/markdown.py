@@ -58,3 +58,26 @@ def source_fold(
 def _code(text: str) -> str:
     """Words in the typeface of code; unlike a code span it may hold anything."""
     return f"<code>{escape(text)}</code>"
+
+
+FEWEST_DASHES, MOST_DASHES = 6, 36  # of a column of a table
+
+# How a cell with a number begins; a name may begin with a digit, too, but not with nothing behind it.
+NUMERIC = re.compile(r"[-−+]?[\d,.]+( |$|%)|not run$")
+
+
+def markdown_table(lines: Sequence[Sequence[str]]) -> str:
+    """A pipe table; the first line is its head, columns of numbers are set to the right.
+
+    Where a line is too long for the page, the page shares out its width by the dashes below the head, so that they are
+    as many as the column has use for.
+    """
+    head, *body = lines
+    columns = list(zip(*body, strict=True)) or [()] * len(head)
+    rule = []
+    for name, cells in zip(head, columns, strict=True):
+        longest = max(map(len, (name, *cells)))
+        dashes = "-" * min(max(longest, FEWEST_DASHES), MOST_DASHES)
+        numeric = any(cells) and all(NUMERIC.match(cell) for cell in cells if cell)
+        rule.append(f"{dashes}:" if numeric else f":{dashes}")
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, rule, *body))

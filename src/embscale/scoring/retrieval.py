@@ -25,6 +25,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.task_metadata import TaskMetadata
 from mteb.models.model_meta import ModelMeta
 
+from embscale.checkpoints import dtypes
 from embscale.devices import choose_device
 from embscale.errors import EmbscaleError
 from embscale.tables import table_files
@@ -178,7 +179,7 @@ class StoredTable:
 
     def columns(self, rows: np.ndarray, start: int, stop: int) -> torch.Tensor:
         """Some rows of some columns."""
-        word = np.dtype(table_files.STORED[self.file.dtype])
+        word = np.dtype(dtypes.STORED[self.file.dtype])
         all_rows, dims = self.shape
         with self.file.path.open("rb") as file:
             if all_rows * dims * word.itemsize <= BLOCK_BYTES:

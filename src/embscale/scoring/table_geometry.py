@@ -18,8 +18,8 @@ import pandas as pd
 from scipy import linalg, special
 from scipy.linalg import blas
 
-from embscale.layers.geometry import RAW, SCALINGS, UNIT, chunks, scaled
 from embscale.statistics import spectra
+from embscale.statistics.vectors import RAW, SCALINGS, UNIT, chunks, scaled
 from embscale.tables.table_files import Stored
 
 # Partition isotropy needs all eigenvectors, which take a second square matrix and, for wide tables, hours.

@@ -19,8 +19,9 @@ from typing import Literal, cast, get_args
 
 import numpy as np
 
+from embscale.checkpoints.dtypes import round_to_bfloat16
 from embscale.errors import EmbscaleError
-from embscale.tables.table_files import BLOCK_ROWS, chosen, join, round_to_bfloat16, within
+from embscale.tables.table_files import BLOCK_ROWS, chosen, join, within
 
 Generator = Literal["legacy", "current"]
 

@@ -18,6 +18,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from embscale.checkpoints.dtypes import STORED, to_float32
 from embscale.errors import EmbscaleError
 
 TENSOR = "table"
@@ -25,8 +26,6 @@ TENSOR = "table"
 # Which of a model's tables a file holds.  An effective one is the input table as block 1 receives its rows.
 INPUT, OUTPUT, EFFECTIVE = "input", "output", "effective"
 
-# How each dtype that a checkpoint may store a table in is read.  numpy has no bfloat16: its bits are taken as integers.
-STORED = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 # Rows that are looked at together where a whole table may not fit into memory.
 BLOCK_ROWS = 1024
@@ -53,22 +52,6 @@ def header(dtype: str, shape: tuple[int, ...], metadata: dict[str, str]) -> byte
 def save(path: Path, table: np.ndarray, metadata: dict[str, str]) -> None:
     """Write a table as the only tensor of a safetensors file."""
     save_file({TENSOR: np.ascontiguousarray(table)}, path, metadata)
-
-
-def to_float32(stored: np.ndarray, dtype: str) -> np.ndarray:
-    """Values as float32, the bits of a bfloat16 being the upper half of a float32's."""
-    if dtype == "BF16":
-        return (stored.astype(np.uint32) << 16).view(np.float32)
-    return stored.astype(np.float32, copy=False)
-
-
-def round_to_bfloat16(values: np.ndarray) -> np.ndarray:
-    """Float32 values rounded to the nearest bfloat16, to the even one if two are as near (IEEE 754, 4.3.1).
-
-    Beyond bfloat16's largest number, 3.39e38, that is infinity.
-    """
-    bits = np.asarray(values, np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32)
 
 
 def join(blocks: Iterable[np.ndarray], rows: int) -> np.ndarray:

@@ -21,10 +21,11 @@ from typing import ParamSpec, Protocol, cast
 import numpy as np
 from scipy.linalg import blas, eigh
 
+from embscale.checkpoints.dtypes import round_to_bfloat16
 from embscale.errors import EmbscaleError
 from embscale.tables import random_tables
 from embscale.tables.random_tables import Generator, RandomTable
-from embscale.tables.table_files import BLOCK_ROWS, chosen, join, round_to_bfloat16
+from embscale.tables.table_files import BLOCK_ROWS, chosen, join
 from embscale.texts.tokens import TokenisedTexts
 
 

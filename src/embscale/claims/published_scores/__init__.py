@@ -34,14 +34,13 @@ fitted by stochastic gradient descent, vectors split at random.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pandas as pd
 
 from embscale.errors import EmbscaleError
-from embscale.report.numbers import markdown_table
-from embscale.rows.markdown import escape
+from embscale.rows.markdown import escape, markdown_table
+from embscale.rows.selection import last_checkpoint
 from embscale.scoring.scores import NONE
 
 FILE = Path(__file__).with_name("corey2024.csv")
@@ -117,7 +116,7 @@ def compare(rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
         EmbscaleError: two of our scores answer to one published score.
     """
     keys = ["owner", "variant", "variant_dims", "seed", "task", "metric"]
-    ours = _owned(_closest(_numbered(_last(rows))))
+    ours = _owned(_closest(_numbered(last_checkpoint(rows))))
     twice = ours.duplicated(keys)
     if twice.any():
         first = ours[twice].iloc[0]
@@ -140,12 +139,6 @@ def compare(rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     both["difference"] = both["ours"] - both["published"]
     both["inside"] = both["published"].between(both["ci_low"], both["ci_high"])
     return both[COMPARISON]
-
-
-def _last(rows: pd.DataFrame) -> pd.DataFrame:
-    """Scores of each model's last table; a step that is not known is the last."""
-    step = rows["step"].astype("Float64").fillna(math.inf)
-    return rows[step == step.groupby(rows["model"]).transform("max")]
 
 
 def _closest(rows: pd.DataFrame) -> pd.DataFrame:

@@ -146,3 +146,6 @@ def spread(wanted: np.ndarray, gap: float) -> np.ndarray:
 
     steps = gap * np.arange(len(wanted))
     return isotonic_regression(wanted - steps).x + steps
+
+
+MARKERS = "osD^vP*X"

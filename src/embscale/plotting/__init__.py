@@ -1,0 +1,1 @@
+"""How figures look, and pieces of a plot that several figures share."""

@@ -1,0 +1,86 @@
+"""Which rows stand for what: the last checkpoint of a model, the main run of the classifiers, the random tables."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+LADDER = "ladder"
+
+# The run that all others are compared with, on the first of its splits.
+MAIN_RUN = {"classifier": "logistic_regression", "input": "raw", "control": "none"}
+
+
+def is_last_checkpoint(rows: pd.DataFrame) -> pd.Series:
+    """Whether each row is of the last checkpoint of its model.
+
+    A model is identified by its suite and its name, since two suites may use one name.  A checkpoint whose step is not
+    known (a revision such as ``main``) is the only one of its model or the finished one, so it counts as the last.
+
+    Args:
+        rows: with the columns ``suite``, ``model`` and ``step``; a step that is not known is empty.
+
+    Returns:
+        Booleans with the index of `rows`.
+    """
+    step = pd.to_numeric(rows["step"]).astype("Float64").fillna(math.inf).astype(float)
+    return step == step.groupby([rows["suite"], rows["model"]], dropna=False).transform("max")
+
+
+def last_checkpoint(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each model's last checkpoint (`is_last_checkpoint`), in their order."""
+    return rows[is_last_checkpoint(rows)]
+
+
+def with_unique_models(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with ``SUITE/MODEL`` as the model's name where several suites have a model of that name.
+
+    What follows may then group by the column ``model`` alone.  Rows without the columns ``suite`` and ``model`` are
+    returned as they are.
+    """
+    if not {"suite", "model"} <= set(rows.columns):
+        return rows
+    suites = rows.groupby("model")["suite"].transform("nunique")
+    if not (shared := suites > 1).any():
+        return rows
+    return rows.assign(model=rows["model"].mask(shared, rows["suite"].astype(str) + "/" + rows["model"].astype(str)))
+
+
+def last_tables(rows: pd.DataFrame) -> pd.DataFrame:
+    """The score of each model's last table as it is, by task and width."""
+    last = last_checkpoint(rows[rows["variant"] == "full"])
+    return last.sort_values(["task", "suite", "dim", "model"], ignore_index=True)
+
+
+def ladder_tables(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the last table of each model of the ladder, with the table's own width in the column ``width``."""
+    last = last_checkpoint(rows[rows["suite"] == LADDER])
+    widths = last[last["variant"] == "full"].set_index("model")["dim"]
+    return last.assign(width=last["model"].map(widths))
+
+
+def widest_tables(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the last table of each suite's widest model."""
+    last = last_checkpoint(rows)
+    models = last.drop_duplicates(["suite", "model"]).sort_values("dim", kind="stable")
+    return last.merge(models.groupby("suite").tail(1)[["suite", "model"]], on=["suite", "model"])
+
+
+def random_band(rows: pd.DataFrame) -> pd.DataFrame:
+    """Mean, lowest and highest score over seeds of the random tables, by width."""
+    random = rows[rows["variant"] == "random"]
+    return random.groupby("dim")["value"].agg(["mean", "min", "max", "count"])
+
+
+def main_split(rows: pd.DataFrame) -> str:
+    """What training and test do not share in the main run: the first split of its classifier, if that was run."""
+    splits = rows.loc[rows["classifier"] == MAIN_RUN["classifier"], "split"]
+    return str(splits.iloc[0]) if len(splits) else "text"
+
+
+def main_run(rows: pd.DataFrame, **where: str) -> pd.DataFrame:
+    """Rows of the main run over all seeds, or of one that differs from it in what is given."""
+    for column, value in (MAIN_RUN | {"split": main_split(rows), "seed": "all"} | where).items():
+        rows = rows[rows[column] == value]
+    return rows

@@ -1,0 +1,291 @@
+"""One pass over a table for all its scores: nested widths, pads and random draws share what is read or drawn."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from embscale.provenance.artifacts import file_sha256
+from embscale.scoring import named_tables
+from embscale.scoring.named_tables import NO_KEYS, OF_TASK
+from embscale.tables import table_files
+
+if TYPE_CHECKING:
+    from embscale.scoring.retrieval import Padding, Ranking, Scorer, Table
+    from embscale.tables.random_tables import Generator, RandomTable
+    from embscale.tables.variants import Rows, Source, Variant
+
+
+REFERENCE = "reference"
+
+# Lines that need no table; `embscale.scoring.lexical` makes them.
+REFERENCES = ("overlap", "overlap_idf", "bm25")
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A random table that the first study's code draws, of which narrower ones are the first columns.
+
+    Attributes:
+        rows: tokens.
+        columns: of the whole draw.
+        seed: of it.
+        generator: which of torch's.
+    """
+
+    rows: int
+    columns: int
+    seed: int
+    generator: Generator
+
+    @property
+    def text(self) -> str:
+        """For the log."""
+        return f"{named_tables.RANDOM}:{self.rows}x{self.columns}:{self.seed}:{self.generator}"
+
+
+@dataclass
+class Job:
+    """One pass over a table: rankings by some of its first columns, and one with the columns of a draw behind it.
+
+    Attributes:
+        name: a word for the log.
+        make: gives the table, from a task and the rows that the texts of all tasks use.
+        keys: number of columns to what identifies each row; no number means all columns.
+        of_task: whether the table depends on the task.
+        rows: rows of a table that is a file, else 0.
+        dims: its columns, else 0.
+        draw: what the table is made of or padded with.
+        padding: gives the columns of a pad, from the rows that are used.
+        padded: what identifies the pad.
+        table: what was made.
+    """
+
+    name: str
+    make: Callable[[Scorer, np.ndarray], Table]
+    keys: dict[int | None, list[dict[str, Any]]]
+    of_task: bool = False
+    rows: int = 0
+    dims: int = 0
+    draw: Draw | None = None
+    padding: Callable[[np.ndarray], Padding] | None = None
+    padded: dict[str, Any] = field(default_factory=dict)
+    table: Table | None = None
+
+    def rankings(self, scorer: Scorer, used: np.ndarray) -> Iterator[tuple[list[dict[str, Any]], Ranking]]:
+        """What `keys` and `padded` ask for."""
+        if self.table is None or self.of_task:
+            self.table = None  # before the next one is made
+            self.table = self.make(scorer, used)
+        _, dims = self.table.shape
+        by_width: dict[int, list[dict[str, Any]]] = {}
+        for asked, several in self.keys.items():
+            width = min(asked or dims, dims)
+            by_width.setdefault(width, []).extend(keys | {"dim": width} for keys in several)
+        widths, padding = sorted(by_width), None
+        if self.padding:
+            padding = self.padding(used)
+            widths, padded = sorted({*widths, dims}), padding.table.shape[1]
+            by_width[padded] = [self.padded | {"dim": padded}]
+        for width, ranking in scorer.nested(self.table, widths, padding):
+            if width in by_width:
+                yield by_width[width], ranking
+
+
+@dataclass
+class Reference:
+    """A line that needs no table."""
+
+    name: str
+    keys: dict[str, Any]
+    table: None = None
+
+    def rankings(self, scorer: Scorer, used: np.ndarray) -> Iterator[tuple[list[dict[str, Any]], Ranking]]:
+        """The only one."""
+        from embscale.scoring import lexical
+
+        yield [self.keys], getattr(lexical, self.name)(scorer)
+
+
+def plan(
+    tables: Sequence[str],
+    variants: Sequence[str],
+    *,
+    variants_of: str,
+    faithful: bool,
+    suite: str,
+    model: str | None,
+) -> tuple[list[Job | Reference], list[Path]]:
+    """What to score, and the files that are read for it.
+
+    Args:
+        tables: files, ``STEP=FILE``, ``random:ROWSxDIMS:SEED`` or one of `REFERENCES`.
+        variants: forms of a table as `embscale.tables.variants` reads them.
+        variants_of: which tables have them: ``all``, ``files`` or the ``last``.
+        faithful: as in the first study: files are rounded to bfloat16, random tables drawn by its generator.
+        suite: recorded in the rows of files.
+        model: the same; without it the name of each file.
+    """
+    from embscale.tables.random_tables import COLUMNS, parse_random
+    from embscale.tables.variants import Variant
+
+    parsed = [Variant.parse(text) for text in variants]
+    jobs: list[Job | Reference] = []
+    files: list[Path] = []
+    draws = Draws()
+    nested: dict[Draw, list[RandomTable]] = {}
+    for number, text in enumerate(tables):
+        chosen = {
+            "all": True,
+            "files": not named_tables.is_random(text),
+            "last": number == len(tables) - 1,
+        }
+        own = parsed if chosen[variants_of] else []
+        if text in REFERENCES:
+            keys = {"suite": REFERENCE, "model": text, "variant": text, "table_sha256": named_tables.text_sha256(text)}
+            jobs.append(Reference(text, NO_KEYS | keys))
+        elif named_tables.is_random(text):
+            table = parse_random(text)
+            if faithful and table.generator is None:
+                table = parse_random(f"{text}:legacy")
+            if table.generator:
+                draw = draws.want(Draw(table.rows, COLUMNS, table.seed, table.generator), table.dims)
+                nested.setdefault(draw, []).append(table)
+            else:
+                jobs.append(_streamed_job(text, table, Variant("full"), named_tables.random_keys(table)))
+            jobs += [_changed_random(table, variant) for variant in own]
+        else:
+            step, path = named_tables.split_step(text)
+            files.append(path)
+            jobs += _file_jobs(path, step, own, draws, faithful=faithful, suite=suite, model=model)
+    for draw, several in nested.items():
+        widths: dict[int | None, list[dict[str, Any]]] = {}
+        for table in several:
+            widths.setdefault(table.dims, []).append(named_tables.random_keys(table))
+        jobs.append(Job(draw.text, functools.partial(draws.table, draw), widths, draw=draw))
+    # Those of one draw one after the other, and the widest table first: it takes the fewest columns for its pad.
+    order = {draw: place for place, draw in enumerate(draws.wanted)}
+    jobs.sort(key=lambda job: (order[job.draw] + 1, -job.dims) if isinstance(job, Job) and job.draw else (0, 0))
+    return jobs, files
+
+
+def _file_jobs(
+    path: Path,
+    step: int | None,
+    variants: list[Variant],
+    draws: Draws,
+    *,
+    faithful: bool,
+    suite: str,
+    model: str | None,
+) -> list[Job | Reference]:
+    """The table of a file and its variants; those that are its first columns in one pass, and with them a pad."""
+    from embscale.scoring.retrieval import StoredTable
+    from embscale.tables.variants import Variant
+
+    table = StoredTable(path, bfloat16=faithful)
+    source = Rounded(table.file) if faithful else table.file
+    rows, dims = table.shape
+    digest = named_tables.text_sha256(f"{file_sha256(path)} bf16") if faithful else file_sha256(path)
+    shared = named_tables.file_keys(suite=suite, model=model, step=step, path=path, table_sha256=digest)
+    held = table_files.which(path)
+    first: dict[int | None, list[dict[str, Any]]] = {}
+    passes = [Job(path.name, lambda scorer, used: table, first, rows=rows, dims=dims)]
+    jobs: list[Job | Reference] = []
+    for variant in [Variant("full"), *(variant for variant in variants if variant.kind != "full")]:
+        keys = shared | named_tables.variant_keys(variant, held)
+        if variant.kind in ("full", "crop"):
+            first.setdefault(variant.dims, []).append(keys)
+        elif variant.kind == "pad_faithful" and cast("int", variant.dims) > dims:
+            columns, seed = cast("int", variant.dims), cast("int", variant.seed)
+            if passes[-1].draw:
+                passes.append(replace(passes[0], name=variant.text, keys={}))
+            passes[-1].draw = draws.want(Draw(rows, columns, seed, cast("Generator", variant.generator)), columns)
+            passes[-1].padding, passes[-1].padded = functools.partial(draws.padding, passes[-1].draw), keys
+        else:
+            jobs.append(_streamed_job(variant.text, source, variant, keys))
+    return [*passes, *jobs]
+
+
+def _changed_random(table: RandomTable, variant: Variant) -> Job:
+    """A variant of a random table, such as one with idf weights."""
+    keys = named_tables.random_keys(table, variant)
+    return _streamed_job(f"{table.text} {variant.text}", table, variant, keys)
+
+
+def _streamed_job(name: str, table: Source, variant: Variant, keys: dict[str, Any]) -> Job:
+    of_task = variant.kind in OF_TASK
+    return Job(name, lambda scorer, used: streamed(table, variant, scorer, used), {None: [keys]}, of_task)
+
+
+def streamed(table: Source, variant: Variant, scorer: Scorer, used: np.ndarray) -> Table:
+    """A variant, computed from the table's first row to its last."""
+    from embscale.scoring.retrieval import KEPT_BYTES, StreamedTable
+    from embscale.tables.variants import Context
+
+    context = Context.of(scorer.documents, table.shape[0]) if variant.kind in OF_TASK else None
+    made = variant.blocks(table, context)
+
+    def blocks(start: int, stop: int) -> Iterator[np.ndarray]:
+        return (block[:, start:stop] for block in made.some(used))
+
+    dims = next(iter(made)).shape[1]
+    return StreamedTable((table.shape[0], dims), used, blocks, kept_bytes=KEPT_BYTES // 2)  # it may hold directions too
+
+
+class Draws:
+    """The first study's draws, of which the last is kept for the tables that share it.
+
+    Attributes:
+        wanted: how many of the first columns of each are asked for.
+    """
+
+    def __init__(self) -> None:
+        self.wanted: dict[Draw, int] = {}
+        self._last: tuple[Draw, Padding] | None = None
+
+    def want(self, draw: Draw, dims: int) -> Draw:
+        """Ask for some more columns of a draw."""
+        self.wanted[draw] = max(dims, self.wanted.get(draw, 0))
+        return draw
+
+    def padding(self, draw: Draw, used: np.ndarray) -> Padding:
+        """The columns that are asked for, to be put behind tables."""
+        import torch
+
+        from embscale.scoring.retrieval import Padding, StreamedTable
+        from embscale.tables import random_tables
+
+        if self._last is None or self._last[0] != draw:
+            self._last = None  # before the next one is made
+
+            def blocks(start: int, stop: int) -> Iterator[np.ndarray]:
+                return random_tables.blocks(
+                    draw.rows, stop, draw.seed, draw.generator, draw.columns, first=start, only=used
+                )
+
+            table = StreamedTable((draw.rows, self.wanted[draw]), used, blocks, torch.bfloat16)
+            self._last = draw, Padding(table)
+        return self._last[1]
+
+    def table(self, draw: Draw, scorer: Scorer, used: np.ndarray) -> Table:
+        """The same as a table of its own."""
+        return self.padding(draw, used).table
+
+
+class Rounded:
+    """A table on disk, its values rounded to bfloat16 as in the first study."""
+
+    def __init__(self, table: Rows) -> None:
+        self.table, self.shape = table, table.shape
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """Rows one after the other."""
+        from embscale.checkpoints.dtypes import round_to_bfloat16
+
+        return round_to_bfloat16(self.table[rows])
