@@ -20,7 +20,35 @@ try:
     from console import show_progress
     from embscale.errors import EmbscaleError
     from embscale.checkpoints.families import ENCODERS
-    from embscale.parameters import ParameterError, check
+    from embscale.parameters.checking import ParameterError, check
+    from embscale.parameters.corpus import Harvest, Tokenisation, Vocabulary
+    from embscale.parameters.flags import line as group_flags
+    from embscale.parameters.layers import (
+        Ablations,
+        Epochs,
+        Fits,
+        Geometry,
+        GridConditions,
+        LogitLens,
+        OneSplit,
+        Positions,
+        Probe,
+        Reductions,
+        Running,
+        Sample,
+    )
+    from embscale.parameters.primer import PositionRows, PositionSeeds, Primer
+    from embscale.parameters.schema import group_of
+    from embscale.parameters.scores import Bootstrap, Metrics, Words
+    from embscale.parameters.study import Limits, study_schema
+    from embscale.parameters.training import (
+        METHODS,
+        Length,
+        Recipe,
+        RunSeed,
+        StaticSeed,
+        WarmRuns,
+    )
     from embscale.checkpoints.suites import check_pinned, has_token, plan_study
     from guards import (
         RunLock,
@@ -52,7 +80,7 @@ configfile: "params.yaml"
 
 
 try:
-    check(config, ROOT / "workflow" / "schema" / "params.schema.yaml")
+    check(config, study_schema())
 except ParameterError as error:
     raise WorkflowError(error) from None
 

@@ -250,9 +250,9 @@ def grid(scratch, models, args):
         drawn += [(more, dims, SEEDS[0]) for more, dims, _ in tables.values() if more > rows]
         argv = [*folder.glob("*.safetensors"), *(f"random:{rows}x{dims}:{seed}" for rows, dims, seed in drawn)]
         argv += ["--tokenizer", scratch / f"{suite}-tokenizer", "--beir", corpus, "--suite", suite, "--faithful"]
-        argv += ["--variant", f"crop:{CROP}", "--variant", f"pad_faithful:{COLUMNS}:{SEEDS[0]}"]
+        argv += ["--variants", f"crop:{CROP}", "--variants", f"pad_faithful:{COLUMNS}:{SEEDS[0]}"]
         argv += ["--variants-of", "files", "--threads", args.threads, "--device", "cpu"]
-        argv += [word for metric in METRICS for word in ("--metric", metric)]
+        argv += [word for metric in METRICS for word in ("--metrics", metric)]
         argv += ["-o", scratch / "scores.csv", "--per-query", scratch / "scores.parquet"]
         result, took = child(__file__, ["score", list(map(str, argv))], args.threads)
         result["seconds"]["rest"] = took - sum(result["seconds"].values())

@@ -48,8 +48,8 @@ def task(folder, scratch, query_ids):
 def scored(arguments, scratch):
     """Rows and per-query rows of one `embscale score --faithful`."""
     files = ["--output", scratch / "scores.csv", "--per-query", scratch / "queries.parquet"]
-    metrics = [flag for metric in METRICS for flag in ("--metric", metric)]
-    words = ["score", *arguments, "--faithful", "--resamples", 10, *metrics, *files]
+    metrics = [flag for metric in METRICS for flag in ("--metrics", metric)]
+    words = ["score", *arguments, "--faithful", "--bootstrap-resamples", 10, *metrics, *files]
     if embscale([str(word) for word in words]) != 0:
         raise SystemExit("embscale score failed")
     return pd.read_csv(scratch / "scores.csv"), pd.read_parquet(scratch / "queries.parquet")
@@ -78,7 +78,7 @@ def ours(args, scratch):
                 rows, dims = (CHECKPOINT_ROWS, (64,)) if own else (ROWS[source], DIMS)
                 tables = [f"random:{rows}x{d}:{s}:{g}" for d in dims for s in SEEDS for g in GENERATORS]
                 pads = [f"pad_faithful:256:{s}:{g}" for s in SEEDS for g in GENERATORS]
-                variants = [flag for v in ("crop:32", *pads) for flag in ("--variant", v)] if own else []
+                variants = [flag for v in ("crop:32", *pads) for flag in ("--variants", v)] if own else []
                 tokenizer = args.checkpoint if own else args.tokenizers / source
                 arguments = [*([embedding] if own else []), *tables, "--tokenizer", tokenizer, "--beir", folder]
                 own_flags = [*variants, "--variants-of", "files"] if own else []

@@ -445,8 +445,8 @@ def test_the_command_writes_ledger_and_tables(tmp_path):
     arguments = [
         str(tmp_path / "ladder.parquet"), "--claims", str(ENTRIES), "--registry", str(ROOT / "workflow/suites.yaml"),
         "--pins", str(ROOT / "workflow/pins.yaml"), "--task", "SCIDOCS", "--ladder-task", "own-task", "--metric",
-        "ndcg_at_10", "--resamples", "200", "--seed", "1", "-o", str(tmp_path / "claims.csv"), "--trends",
-        str(tmp_path / "trends.csv"), "--tables", str(tmp_path / "tables"),
+        "ndcg_at_10", "--bootstrap-resamples", "200", "--bootstrap-seed", "1", "-o", str(tmp_path / "claims.csv"),
+        "--trends", str(tmp_path / "trends.csv"), "--tables", str(tmp_path / "tables"),
     ]  # fmt: skip
     assert execute("claims", [*arguments, *where]) == 0
     table = pd.read_csv(tmp_path / "claims.csv")
@@ -464,7 +464,13 @@ def test_the_command_tells_what_is_wrong(tmp_path, capsys):
     paths = ["--claims", ENTRIES, "--registry", ROOT / "workflow/suites.yaml", "--pins", ROOT / "workflow/pins.yaml"]
     outputs = ["-o", tmp_path / "c.csv", "--trends", tmp_path / "t.csv", "--tables", tmp_path]
     tasks = ["--task", "SCIDOCS", "--ladder-task", "own-task", "--metric", "ndcg_at_10"]
-    arguments = [*map(str, [tmp_path / "l.parquet", *paths, *outputs, *tasks]), "--resamples", "20", "--seed", "1"]
+    arguments = [
+        *map(str, [tmp_path / "l.parquet", *paths, *outputs, *tasks]),
+        "--bootstrap-resamples",
+        "20",
+        "--bootstrap-seed",
+        "1",
+    ]
     assert execute("claims", [*arguments, "--where", "pooling=max"]) == 1
     assert "check --where" in capsys.readouterr().err
     assert execute("claims", [*arguments, "--where", "colour=red"]) == 1

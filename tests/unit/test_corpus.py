@@ -254,7 +254,7 @@ def test_functions_are_chosen_by_seed_and_name_alone():
 
 def test_the_command_writes_both_genres_and_holds_them_to_their_digests(package, tmp_path, capsys):
     package(stats=SOURCE, shapes=CODE)
-    flags = ["--package", "tiny==1.0", "--min-characters", "20", "--heldout-fraction", "0.5", "--code-texts", "1"]
+    flags = ["--packages", "tiny==1.0", "--min-characters", "20", "--heldout-fraction", "0.5", "--code-texts", "1"]
     flags += ["--code-min-characters", "40", "--seed", "1", "--sha256", "any"]
     first = [*flags, "--code", str(tmp_path / "c.jsonl.gz"), "-o", str(tmp_path / "task")]
     for _ in range(2):  # the second time over what the first has made

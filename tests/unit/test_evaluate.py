@@ -157,8 +157,8 @@ def evaluated(serving, published, home, table, tokenizer_folder, tmp_path_factor
     The command has evaluated another before, to learn the texts: what MTEB draws for clustering must not change by it.
     """
     folder = tmp_path_factory.mktemp("evaluated")
-    flags = [x for task in TASKS for x in ("--task", task)]
-    flags += ["--variant", "idf", "--resamples", "2000", "--suite", "made", "--bootstrap-seed", "3"]
+    flags = [x for task in TASKS for x in ("--tasks", task)]
+    flags += ["--variants", "idf", "--bootstrap-resamples", "2000", "--suite", "made", "--bootstrap-seed", "3"]
     flags += [
         "--tokenizer",
         tokenizer_folder,
@@ -293,19 +293,19 @@ def test_a_variant_that_weights_tokens_sees_the_texts_of_its_task(evaluated, pub
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--task", "NoSuchTask"], "task NoSuchTask: neither a task of MTEB nor a tier (small, full)"),
-        (["--task", "STS17:en-xx"], "task STS17: has no subset en-xx"),
-        (["--task", "SummEvalSummarization.v2"], "of the type Summarization on text, which a static table cannot do"),
-        (["--task", "CIFAR10Clustering"], "which a static table cannot do"),
-        (["--task", "CQADupstackRetrieval"], "a collection of tasks; name those that you want of CQADupstackAndroid"),
-        (["--task", "MindSmallReranking"], "no interval is known for its main score max_over_subqueries"),
-        (["--task", "STSBenchmark", "--variant", "wide"], "variant 'wide': expected one of full"),
-        (["random:9x4:1", "--task", "STSBenchmark", "--variant", "crop:2"], "variant 'crop:2' of random:9x4:1"),
-        (["none.safetensors", "--task", "STSBenchmark"], "none.safetensors: no such file"),
-        (["random:9x4:1", "--task", "STSBenchmark"], "the table has 9 rows: it belongs to another tokenizer"),
-        (["--task", "BIOSSES"], "mteb/biosses-sts@d3fb88f8f02e40887cd149695127462bbcf29b4a: no such data set"),
+        (["--tasks", "NoSuchTask"], "task NoSuchTask: neither a task of MTEB nor a tier (small, full)"),
+        (["--tasks", "STS17:en-xx"], "task STS17: has no subset en-xx"),
+        (["--tasks", "SummEvalSummarization.v2"], "of the type Summarization on text, which a static table cannot do"),
+        (["--tasks", "CIFAR10Clustering"], "which a static table cannot do"),
+        (["--tasks", "CQADupstackRetrieval"], "a collection of tasks; name those that you want of CQADupstackAndroid"),
+        (["--tasks", "MindSmallReranking"], "no interval is known for its main score max_over_subqueries"),
+        (["--tasks", "STSBenchmark", "--variants", "wide"], "variant 'wide': expected one of full"),
+        (["random:9x4:1", "--tasks", "STSBenchmark", "--variants", "crop:2"], "variant 'crop:2' of random:9x4:1"),
+        (["none.safetensors", "--tasks", "STSBenchmark"], "none.safetensors: no such file"),
+        (["random:9x4:1", "--tasks", "STSBenchmark"], "the table has 9 rows: it belongs to another tokenizer"),
+        (["--tasks", "BIOSSES"], "mteb/biosses-sts@d3fb88f8f02e40887cd149695127462bbcf29b4a: no such data set"),
         (
-            ["--task", "SICK-R"],
+            ["--tasks", "SICK-R"],
             "mteb/sickr-sts@20a6d6f312dd54037fe07a32d58e5e168867909d: not the data that MTEB",
         ),
     ],
@@ -324,9 +324,9 @@ def test_what_cannot_be_evaluated_is_told_in_one_line(
 
 
 def test_random_tables_and_their_variants(serving, published, tokenizer_folder, tmp_path):
-    flags = ["--task", "STSBenchmark", "--tokenizer", str(tokenizer_folder), "-o", str(tmp_path / "s.csv")]
-    asked = [f"random:{VOCABULARY}x16:5", f"random:{VOCABULARY}x24:6:legacy", "--variant", "sif:0.01"]
-    assert execute("evaluate", [*asked, *flags, "--resamples", "20", "--special-tokens", "include"]) == 0
+    flags = ["--tasks", "STSBenchmark", "--tokenizer", str(tokenizer_folder), "-o", str(tmp_path / "s.csv")]
+    asked = [f"random:{VOCABULARY}x16:5", f"random:{VOCABULARY}x24:6:legacy", "--variants", "sif:0.01"]
+    assert execute("evaluate", [*asked, *flags, "--bootstrap-resamples", "20", "--special-tokens", "include"]) == 0
     found = pd.read_csv(tmp_path / "s.csv")
     assert found["variant"].tolist() == ["random", "random+sif", "random_legacy", "random_legacy+sif"]
     assert found["dim"].tolist() == found["variant_dims"].tolist() == [16, 16, 24, 24]
@@ -338,7 +338,7 @@ def test_random_tables_and_their_variants(serving, published, tokenizer_folder, 
 
 def test_a_table_that_says_nothing_is_told(serving, published, tokenizer_folder, tmp_path, capsys):
     table_files.save(tmp_path / "zero.safetensors", np.zeros((VOCABULARY + 12, 4), np.float32), {})
-    flags = ["--task", "STSBenchmark", "--tokenizer", str(tokenizer_folder), "-o", str(tmp_path / "s.csv")]
+    flags = ["--tasks", "STSBenchmark", "--tokenizer", str(tokenizer_folder), "-o", str(tmp_path / "s.csv")]
     assert execute("evaluate", [str(tmp_path / "zero.safetensors"), *flags]) == 1
     said = capsys.readouterr().err
     assert "is not a number; does the table give all texts the same vector?" in said

@@ -206,7 +206,7 @@ def test_lower_precisions_are_near_and_stored_as_narrow_as_numpy_can(checkpoint,
 @pytest.fixture
 def slow_records(monkeypatch):
     """Progress is recorded after every batch."""
-    monkeypatch.setattr(hidden_states, "SECONDS_BETWEEN_RECORDS", 0.0)
+    monkeypatch.setattr(running, "SECONDS_BETWEEN_RECORDS", 0.0)
 
 
 class Interrupted(Exception):
@@ -382,7 +382,7 @@ def test_the_command_writes_what_can_be_read_and_a_damaged_file_is_told(checkpoi
 def test_states_over_the_budget_are_refused_with_both_numbers_before_weights_are_read(
     checkpoint, texts_file, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(hidden_states, "load_model", lambda *_, **__: pytest.fail("weights were read"))
+    monkeypatch.setattr(running, "load_model", lambda *_, **__: pytest.fail("weights were read"))
     arguments = command(checkpoint("gpt_neox"), texts_file, tmp_path / "states", **{"storage-gb": 0.000001})
     assert execute("states", arguments) == 1
     err = capsys.readouterr().err
@@ -408,12 +408,12 @@ def test_the_command_takes_up_its_own_unfinished_file_and_removes_that_of_other_
         counted.append(interrupt(model, 1000)[0])
         return model
 
-    monkeypatch.setattr(hidden_states, "load_model", broken)
+    monkeypatch.setattr(running, "load_model", broken)
     for seed in (1, 0):
         with pytest.raises(Interrupted):
             execute("states", command(checkpoint("gpt_neox"), texts_file, path, seed=seed))
         assert len(list(tmp_path.iterdir())) == 2  # one unfinished file and its record
-    monkeypatch.setattr(hidden_states, "load_model", counting)
+    monkeypatch.setattr(running, "load_model", counting)
     assert execute("states", command(checkpoint("gpt_neox"), texts_file, path)) == 0
     assert len(counted[0]) == 2  # of three batches
     whole = tmp_path / "whole.safetensors"

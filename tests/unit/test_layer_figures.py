@@ -9,6 +9,7 @@ import pytest
 
 from embscale.cli import execute
 from embscale.figures import layer_norms, layer_reductions, layer_structure, table_metrics
+from embscale.plotting.layers import TICKS
 
 WIDTHS = (16, 32)
 LAYERS = ("embedding", "block 1", "block 2")
@@ -161,7 +162,7 @@ def test_names_of_many_layers_do_not_lie_on_each_other(blocks):
     layers = ("embedding", *(f"block {i}" for i in range(1, blocks + 1)))
     axes = layer_norms.draw(norm_rows(layers)).axes[0]
     places, names = axes.get_xticks(), [label.get_text() for label in axes.get_xticklabels()]
-    assert names[0] == "table" and names[-1] == "norm" and len(names) <= layers.TICKS
+    assert names[0] == "table" and names[-1] == "norm" and len(names) <= TICKS
     assert np.diff(places).min() > 0.04 * blocks
     assert not layer_structure.draw(structure_rows(layers)).axes[0].texts or blocks < layer_structure.ANNOTATED
 

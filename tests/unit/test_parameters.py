@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from embscale import parameters
 from embscale.checkpoints import suites
+from embscale.parameters import checking as parameters
+from embscale.parameters.study import study_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,10 +59,9 @@ ladder: {steps: 10, rate: 1.0e-3, widths: [16, 32]}
 
 
 @pytest.fixture
-def problems(tmp_path):
+def problems():
     """A function from YAML text, laid over the good parameters, to the lines of the error."""
-    schema_path = tmp_path / "schema.yaml"
-    schema_path.write_text(SCHEMA)
+    schema = yaml.safe_load(SCHEMA)
 
     def check(text, drop=()):
         config = yaml.safe_load(GOOD)
@@ -71,7 +71,7 @@ def problems(tmp_path):
         for key in drop:
             del config[key]
         try:
-            parameters.check(config, schema_path)
+            parameters.check(config, schema)
         except parameters.ParameterError as error:
             return str(error).splitlines()
         return []
@@ -162,11 +162,10 @@ def test_the_advised_spelling_is_read_as_the_number_that_was_meant(problems, wri
     assert yaml.safe_load(advised) == float(written)
 
 
-def test_the_line_names_the_file_that_was_read(tmp_path):
-    schema_path = tmp_path / "schema.yaml"
-    schema_path.write_text("{type: object, additionalProperties: false}")
+def test_the_line_names_the_file_that_was_read():
+    schema = {"type": "object", "additionalProperties": False}
     with pytest.raises(parameters.ParameterError, match=r"^studies/a\.yaml: b: unknown key; known here: none$"):
-        parameters.check({"b": 1}, schema_path, source="studies/a.yaml")
+        parameters.check({"b": 1}, schema, source="studies/a.yaml")
 
 
 def test_overlays_are_merged_as_snakemake_merges_them(tmp_path):
@@ -187,7 +186,7 @@ def test_overlays_are_merged_as_snakemake_merges_them(tmp_path):
 @pytest.mark.parametrize("overlay", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_study_of_the_repository_holds_what_is_allowed(overlay):
     merged = parameters.read(ROOT / "params.yaml", [overlay])
-    parameters.check(merged, ROOT / "workflow/schema/params.schema.yaml", source=overlay.name)
+    parameters.check(merged, study_schema(), source=overlay.name)
     assert merged["study"] == overlay.stem
     known = suites.load(ROOT / "workflow/suites.yaml", ROOT / "workflow/pins.yaml")
     assert set(merged["suites"]) <= set(known)
@@ -195,7 +194,10 @@ def test_every_study_of_the_repository_holds_what_is_allowed(overlay):
 
 def test_nothing_heavier_than_jsonschema_is_imported():
     # -S would hide jsonschema too; what counts is what this import adds to a bare interpreter.
-    script = "import sys; import embscale.parameters; print(*{name.partition('.')[0] for name in sys.modules})"
-    folder = Path(parameters.__file__).parents[1]
+    script = (
+        "import sys, embscale.parameters.study, embscale.parameters.checking, embscale.parameters.flags; "
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    folder = Path(parameters.__file__).parents[2]
     loaded = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
     assert not {"torch", "numpy", "pandas", "snakemake", "pydantic"} & set(loaded.stdout.split())

@@ -294,7 +294,7 @@ def test_positions_under_a_norm_are_refused(checkpoint):
 # Commands
 
 
-KEYS = ["--places", "10", "--seed", "1", "--suite", "s", "--model", "m", "--step", "main"]
+KEYS = ["--places", "10", "--seeds", "1", "--suite", "s", "--model", "m", "--step", "main"]
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "gpt_neox", "t5"])
@@ -349,7 +349,7 @@ def test_scores_with_positions_are_those_of_vectors_by_hand(checkpoint, tokenize
     arguments = [str(checkpoint("gpt2")), "--tokens", str(made), "--table", str(table)]
     assert execute("add-positions", [*arguments, "--placed-tokens", str(placed)]) == 0
     rows = tmp_path / "rows.parquet"
-    options = ["--tokens", str(placed), "--beir", str(folder), "--metric", "map_at_10", "--per-query", str(rows)]
+    options = ["--tokens", str(placed), "--beir", str(folder), "--metrics", "map_at_10", "--per-query", str(rows)]
     assert execute("score", [str(table), *options]) == 0
     found = pd.read_parquet(rows).set_index("query")["score"]
 
@@ -366,7 +366,7 @@ def test_scores_with_positions_are_those_of_vectors_by_hand(checkpoint, tokenize
     assert table_files.load(table).shape == (300 + 64, 16)
 
     # The command that tells what positions change has the same score, and that of the table alone.
-    numbers = ["--metric", "map_at_10", "--seeds", "1", "2", "--resamples", "50", "--bootstrap-seed", "1"]
+    numbers = ["--metric", "map_at_10", "--seeds", "1", "2", "--bootstrap-resamples", "50", "--bootstrap-seed", "1"]
     arguments = [str(checkpoint("gpt2")), "--beir", str(folder), "--tokens", str(made), *numbers, "--threads", "1"]
     for name in "ab":
         end = ["--suite", "s", "--model", "m", "-o", str(tmp_path / name)]
@@ -374,7 +374,7 @@ def test_scores_with_positions_are_those_of_vectors_by_hand(checkpoint, tokenize
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     told = pd.read_csv(tmp_path / "a").set_index(["quantity", "kind"])
     assert told.loc[("score", "learned positions"), "value"].item() == pytest.approx(found.mean(), abs=1e-9)
-    alone = ["--tokens", str(made), "--beir", str(folder), "--metric", "map_at_10", "-o", str(tmp_path / "alone.csv")]
+    alone = ["--tokens", str(made), "--beir", str(folder), "--metrics", "map_at_10", "-o", str(tmp_path / "alone.csv")]
     table_files.save(tmp_path / "wte.safetensors", wte.astype(np.float32), {})
     assert execute("score", [str(tmp_path / "wte.safetensors"), *alone]) == 0
     alone = pd.read_csv(tmp_path / "alone.csv")["value"].item()

@@ -126,7 +126,7 @@ def test_the_command_writes_the_same_bytes_twice(tmp_path, reduced):
     keys = ["--suite", "own", "--model", "m", "--step", "main", "--tied", "no", "--texts", "t"]
     for name in ("a", "b"):
         outputs = ["-o", str(tmp_path / f"{name}.csv"), "--quality", str(tmp_path / f"{name}-quality.csv")]
-        given = [str(tmp_path / "s.safetensors"), "--reductions", *reductions.REDUCTIONS, *flags, *keys, *outputs]
+        given = [str(tmp_path / "s.safetensors"), "--kinds", *reductions.REDUCTIONS, *flags, *keys, *outputs]
         assert execute("reductions", given) == 0
     for name in ("", "-quality"):
         assert (tmp_path / f"a{name}.csv").read_bytes() == (tmp_path / f"b{name}.csv").read_bytes()

@@ -46,7 +46,7 @@ def score(tmp_path, folder, tokenizer_folder):
 
     def run(*words, tokenizer=("--tokenizer", tokenizer_folder), beir=("--beir", folder)):
         output = tmp_path / "scores.csv"
-        argv = [*words, *tokenizer, *beir, "--resamples", "50", "-o", output]
+        argv = [*words, *tokenizer, *beir, "--bootstrap-resamples", "50", "-o", output]
         status = execute("score", list(map(str, argv)))
         return status or pd.read_csv(output, keep_default_na=False)
 
@@ -61,7 +61,7 @@ def test_a_table_that_is_not_the_input_table_is_named_with_every_variant(score, 
     """An output table among the rows of input tables would pass for one."""
     output = tmp_path / "output.safetensors"
     table_files.save(output, table_files.load(table), {"table": table_files.OUTPUT})
-    rows = score(table, output, "--variant", "unit", "--model", "m")
+    rows = score(table, output, "--variants", "unit", "--model", "m")
     assert sorted(rows["variant"]) == ["full", "output", "output+unit", "unit"]
     by_variant = rows.set_index("variant")["value"]
     assert by_variant["output"] == by_variant["full"]
@@ -71,7 +71,7 @@ def test_a_row_per_table_variant_metric_and_task(score, table, tmp_path):
     parquet = tmp_path / "per_query.parquet"
     rows = score(
         *(table, f"400={table}", "random:300x8:1", "overlap", "bm25"),
-        *("--metric", "ndcg_at_10", "--metric", "map_at_5"),
+        *("--metrics", "ndcg_at_10", "--metrics", "map_at_5"),
         *("--per-query", parquet),
     )
     assert list(rows.columns) == scores.COLUMNS and len(rows) == 10 and set(rows["n"]) == {6}
@@ -91,7 +91,7 @@ def test_a_row_per_table_variant_metric_and_task(score, table, tmp_path):
 
 
 def test_variants_are_those_of_every_table_or_of_the_last(score, table):
-    variants = ("--variant", "crop:5", "--variant", "crop:99", "--variant", "idf", "--variant", "all_but_top:2")
+    variants = ("--variants", "crop:5", "--variants", "crop:99", "--variants", "idf", "--variants", "all_but_top:2")
     rows = score(f"0={table}", f"1={table}", *variants)
     assert rows.groupby("step").size().to_dict() == {0: 5, 1: 5}
     found = values(rows[rows["step"] == 1])
@@ -115,7 +115,7 @@ def test_a_variant_scores_as_the_table_that_it_makes(score, table, tmp_path, fol
     documents = tokens.tokenise(texts, tokenizer, max_length=2048, special_tokens=False)
     made = Variant.parse(variant).apply(table_files.load(table), Context.of(documents, ROWS))
     table_files.save(tmp_path / "made.safetensors", made, {})
-    rows = score(table, "--variant", variant)
+    rows = score(table, "--variants", variant)
     alone = score(tmp_path / "made.safetensors")
     row = rows[rows["variant"] != "full"].iloc[0]
     assert row["value"] == pytest.approx(alone["value"].item(), abs=1e-6) and row["dim"] == made.shape[1]
@@ -126,13 +126,13 @@ def test_several_pads_and_tables_score_as_each_alone(score, table, tmp_path):
     narrow = tmp_path / "narrow.safetensors"
     table_files.save(narrow, random_tables.independent(ROWS, 9, 3), {})
     variants = [f"pad_faithful:{dims}:{seed}" for dims, seed in ((40, 1), (64, 1), (40, 2), (12, 1))]
-    flags = [flag for variant in variants for flag in ("--variant", variant)]
-    together = score(narrow, table, "random:300x40:1:legacy", *flags, "--variant", "crop:5", "--variants-of", "files")
+    flags = [flag for variant in variants for flag in ("--variants", variant)]
+    together = score(narrow, table, "random:300x40:1:legacy", *flags, "--variants", "crop:5", "--variants-of", "files")
     assert len(together) == 13
     named = together.set_index(["model", "variant", "variant_dims", "seed"])["value"]
     for path in (narrow, table):
         for variant in variants:
-            alone = score(path, "--variant", variant).set_index(["model", "variant", "variant_dims", "seed"])["value"]
+            alone = score(path, "--variants", variant).set_index(["model", "variant", "variant_dims", "seed"])["value"]
             assert named[alone.index].to_numpy() == pytest.approx(alone.to_numpy(), abs=1e-6)
     assert together.loc[together["variant_dims"].astype(str) == "12", "dim"].tolist() == [12, 24]
 
@@ -174,9 +174,9 @@ def test_several_tasks_share_tables_and_are_told_apart(score, folder, tmp_path):
     queries = [json.loads(line) for line in (other / "queries.jsonl").read_text().splitlines()]
     (other / "queries.jsonl").write_bytes(beir.jsonl_bytes(row | {"text": row["text"] + " probe"} for row in queries))
     specifications = ("random:300x16:1", "random:300x9:1:legacy")
-    both = score(*specifications, "--variant", "idf", beir=("--beir", folder, "--beir", other))
+    both = score(*specifications, "--variants", "idf", beir=("--beir", folder, "--beir", other))
     for task in (folder, other):
-        alone = score(*specifications, "--variant", "idf", beir=("--beir", task))
+        alone = score(*specifications, "--variants", "idf", beir=("--beir", task))
         rows = both[both["task"] == task.name]
         assert len(rows) == 4
         assert values(rows).to_numpy() == pytest.approx(values(alone).to_numpy(), abs=1e-6)
@@ -193,7 +193,7 @@ def test_several_factors_in_one_run_score_as_each_alone(score, table, folder, to
     tokenizer = tokens.load_tokenizer(tokenizer_folder)
     tokenizer.post_processor = processors.TemplateProcessing(single="<|end|> $A", special_tokens=[("<|end|>", 0)])
     tokenizer.save(str(marked / "tokenizer.json"))
-    asked = [table, "random:300x16:1:legacy", "--variant", "bf16", "--tokenizer-name", "marked"]
+    asked = [table, "random:300x16:1:legacy", "--variants", "bf16", "--tokenizer-name", "marked"]
     factors = ["--pooling", "mean", "--pooling", "max", "--special-tokens", "exclude", "--special-tokens", "include"]
     together = score(*asked, *factors, tokenizer=("--tokenizer", marked))
     assert together.groupby(["pooling", "special_tokens"]).size().to_dict() == {
@@ -226,11 +226,11 @@ def test_pooling_goes_into_the_rows(score, table, pooling):
         (["random:50x8:1"], r"the texts hold token \d+, but the table has 50 rows"),
         (["random:300x8"], "expected random:ROWSxDIMS:SEED"),
         (["absent.safetensors"], "absent.safetensors: no such file"),
-        (["overlap", "--variant", "cropp:3"], "expected one of full, crop"),
-        (["random:300x8:1", "--variant", "crop:3"], "another random table"),
+        (["overlap", "--variants", "cropp:3"], "expected one of full, crop"),
+        (["random:300x8:1", "--variants", "crop:3"], "another random table"),
         (["overlap", "--faithful", "--special-tokens", "exclude"], "--faithful means --special-tokens include"),
-        (["overlap", "--metric", "ndcg"], "such as ndcg_at_10"),
-        (["overlap", "--metric", "best_at_10"], "MTEB gives"),
+        (["overlap", "--metrics", "ndcg"], "such as ndcg_at_10"),
+        (["overlap", "--metrics", "best_at_10"], "MTEB gives"),
         (["overlap", "--tokens", "a", "--tokens", "b"], "2 --tokens for 1 --beir"),
         (["overlap", "--tokens", "a", "--max-length", "9"], "--max-length is for making tokens"),
         (["overlap", "overlap"], "occurs twice"),
@@ -251,7 +251,7 @@ def test_what_does_not_fit_is_told_in_one_line(score, capsys, words, message):
 def test_a_table_with_values_that_are_no_numbers_is_told(score, tmp_path, capsys):
     path = tmp_path / "broken.safetensors"
     table_files.save(path, np.full((ROWS, 4), np.nan, np.float32), {})
-    for words in ([path], [path, "--variant", "centred"]):
+    for words in ([path], [path, "--variants", "centred"]):
         assert score(*words) == 1
         assert "not finite numbers" in capsys.readouterr().err
 

@@ -179,7 +179,7 @@ SHARED = (
 PREDICT = ("--epochs", "2", "--learning-rate", "0.05", "--subsample", "0.001")
 FLAGS = {
     "cbow": (*PREDICT, "--negative", "5"),
-    "skip-gram": (*PREDICT, "--hierarchical-softmax"),
+    "skip-gram": (*PREDICT, "--negative", "0"),
     "fasttext": (*PREDICT, "--negative", "5", "--ngrams", "3", "6", "--buckets", "100"),
     "glove": ("--epochs", "3", "--learning-rate", "0.05", "--x-max", "10"),
     "ppmi-svd": (),

@@ -146,7 +146,7 @@ def test_real_reviews_run_through_a_real_checkpoint(tmp_path, capsys):
         if not path.exists():
             pytest.skip(f"no reference data: {path}")
     flags = ["--strip-html", "--texts-count", "100", "--min-tokens", "64", "--tokens", "64", "--first-position", "1"]
-    flags += ["--batch", "32", "--precision", "float32", "--device", "cpu", "--storage-gb", "1", "--seed", "1"]
+    flags += ["--batch", "32", "--precision", "float32", "--device", "cpu", "--storage-gb", "1", "--texts-seed", "1"]
     output = tmp_path / "states.safetensors"
     arguments = [str(folder), "--tokenizer", str(folder), "--texts", str(reviews), *flags, "-o", str(output)]
     assert execute("states", arguments) == 0, capsys.readouterr().err

@@ -92,13 +92,13 @@ def test_the_command_writes_the_same_rows_twice_and_scores_as_score_does(study, 
     files = ["--corpus", study, "--tokens", study / "tokens.safetensors", "--tokenizer", study]
     given = [str(study / "t.safetensors"), *map(str, files), *flags, "--checkpoints", "0", "4"]
     for name in "ab":
-        assert execute("warm-start", [*given, "--start", "static", "--start", "random", "-o", str(study / name)]) == 0
+        assert execute("warm-start", [*given, "--starts", "static", "--starts", "random", "-o", str(study / name)]) == 0
     assert (study / "a").read_bytes() == (study / "b").read_bytes()
     score = [
         "score",
         [str(study / "t.safetensors"), "--tokens", str(study / "tokens.safetensors"), "--beir", str(study)],
     ]
-    assert execute(score[0], [*score[1], "-o", str(study / "scores.csv"), "--resamples", "50"]) == 0
+    assert execute(score[0], [*score[1], "-o", str(study / "scores.csv"), "--bootstrap-resamples", "50"]) == 0
     made = pd.read_csv(study / "a").set_index(["start", "step", "metric"]).loc["static", 0, "ndcg_at_10"]
     expected = pd.read_csv(study / "scores.csv").iloc[0]
     assert made[["value", "ci_low", "ci_high", "n"]].tolist() == pytest.approx(

@@ -376,7 +376,7 @@ def test_the_command_writes_the_same_rows_for_every_table_variant_and_form(tmp_p
     table_files.save(tmp_path / "t.safetensors", random_tables.independent(rows, 8, 1), {})
     (tmp_path / "asked.txt").write_text(": s\nmodel layer row vector\n", "utf-8")
     for name in ("a.csv", "b.csv"):
-        given = [f"5={tmp_path / 't.safetensors'}", "--tokenizer", str(tokenizer_folder), "--variant", "centred"]
+        given = [f"5={tmp_path / 't.safetensors'}", "--tokenizer", str(tokenizer_folder), "--variants", "centred"]
         given += ["--analogies", str(tmp_path / "asked.txt"), "--model", "m", *FLAGS, "-o", str(tmp_path / name)]
         assert execute("words", given) == 0
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()

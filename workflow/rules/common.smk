@@ -49,6 +49,11 @@ LAYER_MODELS = [
 ]
 TASKS = [config["corpus"]["task"], *config["tasks"]]
 
+# Flags that rules of several chapters share.
+VOCABULARY = group_flags(Vocabulary, config["tokenizer"])
+RECIPE = group_flags(Recipe, config["ladder"])
+BOOTSTRAP = group_flags(Bootstrap, config["scores"])
+
 # Ways of scoring that are held against the study's own, which needs no second time.
 OTHER_SPECIAL_TOKENS = [
     special_tokens
@@ -87,22 +92,14 @@ def flags(flag, values):
     return " ".join(f"{flag} {shlex.quote(str(value))}" for value in values)
 
 
-def all_flags(values):
-    """A group of parameters as flags of the same names; a list gives one for each of its values."""
-    return " ".join(
-        flags(
-            f"--{(name[:-1] if isinstance(value, list) else name).replace('_', '-')}",
-            value if isinstance(value, list) else [value],
-        )
-        for name, value in values.items()
-    )
+def several(flag, values):
+    """``--flag a b`` for a list of values, nothing for none."""
+    return shlex.join([flag, *map(str, values)]) if values else ""
 
 
 def method_flags(method):
     """Parameters of a static embedding method as flags."""
-    values = dict(config["static"]["methods"][method])
-    ngrams = values.pop("ngrams", None)
-    return all_flags(values) + (f" --ngrams {ngrams[0]} {ngrams[1]}" if ngrams else "")
+    return group_flags(METHODS[method], config["static"]["methods"][method])
 
 
 def source_file(of):

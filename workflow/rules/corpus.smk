@@ -23,23 +23,9 @@ rule harvest:
         "../envs/embscale.yaml"
     params:
         folder=subpath(output.corpus, parent=True),
-        packages=flags("--package", config["corpus"]["packages"]),
-        min_characters=config["corpus"]["min_characters"],
-        heldout_fraction=config["corpus"]["heldout_fraction"],
-        code_texts=config["corpus"]["code_texts"],
-        code_min_characters=config["corpus"]["code_min_characters"],
-        seed=config["corpus"]["seed"],
-        sha256=config["corpus"]["sha256"],
-        code_sha256=config["corpus"]["code_sha256"],
+        harvest=group_flags(Harvest, config["corpus"]),
     shell:
-        "python src/embscale harvest {params.packages}"
-        " --min-characters {params.min_characters}"
-        " --heldout-fraction {params.heldout_fraction}"
-        " --code-texts {params.code_texts}"
-        " --code-min-characters {params.code_min_characters}"
-        " --seed {params.seed}"
-        " --sha256 {params.sha256}"
-        " --code-sha256 {params.code_sha256}"
+        "python src/embscale harvest {params.harvest}"
         " --code {output.functions:q}"
         " --output {params.folder:q} 2> {log:q}"
 
@@ -62,10 +48,9 @@ rule tokenizer:
     params:
         task=subpath(input.corpus, parent=True),
         folder=subpath(output.tokenizer, parent=True),
-        vocab_size=config["tokenizer"]["vocab_size"],
+        vocabulary=VOCABULARY,
     shell:
-        "python src/embscale tokenizer {params.task:q}"
-        " --vocab-size {params.vocab_size}"
+        "python src/embscale tokenizer {params.task:q} {params.vocabulary}"
         " --output {params.folder:q} 2> {log:q}"
 
 
@@ -87,11 +72,8 @@ rule tokenize:
     params:
         task=lambda wildcards: task_files(wildcards.task)[0].parent,
         folder=lambda wildcards: tokenizer_file(wildcards.tokenizer).parent,
-        max_length=config["tokenizer"]["max_length"],
-        special_tokens=config["tokenizer"]["special_tokens"],
+        tokenisation=group_flags(Tokenisation, config["tokenizer"]),
     shell:
         "python src/embscale tokenize {params.task:q}"
-        " --tokenizer {params.folder:q}"
-        " --max-length {params.max_length}"
-        " --special-tokens {params.special_tokens}"
+        " --tokenizer {params.folder:q} {params.tokenisation}"
         " --output {output.tokens:q} 2> {log:q}"

@@ -186,24 +186,18 @@ rule inventory:
     conda:
         "../envs/embscale.yaml"
     params:
-        suites=flags("--suite", config["suites"]),
-        layer_suites=flags("--layer-suite", config["layers"]["suites"]),
-        local_paths=flags(
-            "--local-path",
-            [
-                f"{model}={path}"
-                for model, path in config["hub"]["local_paths"].items()
-            ],
-        ),
+        suites=config["suites"],
+        layer_suites=config["layers"]["suites"],
+        local_paths=[
+            f"{model}={path}" for model, path in config["hub"]["local_paths"].items()
+        ],
         token="--token" if has_token() else "",
-        max_table_gb=config["hub"]["max_table_gb"],
-        max_checkpoint_gb=config["hub"]["max_checkpoint_gb"],
-        max_download_gb=config["hub"]["max_download_gb"],
+        limits=group_flags(Limits, config["hub"]),
     shell:
-        "python src/embscale inventory {params.suites} {params.layer_suites} {params.local_paths}"
+        "python src/embscale inventory"
+        " --suites {params.suites:q}"
+        " --layer-suites {params.layer_suites:q}"
+        " --local-paths {params.local_paths:q}"
         " --registry {input.registry:q}"
-        " --pins {input.pins:q} {params.token}"
-        " --max-table-gb {params.max_table_gb}"
-        " --max-checkpoint-gb {params.max_checkpoint_gb}"
-        " --max-download-gb {params.max_download_gb}"
+        " --pins {input.pins:q} {params.token} {params.limits}"
         " --output {output.csv:q} 2> {log:q}"

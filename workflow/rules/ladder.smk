@@ -4,18 +4,6 @@ Each rung of the ladder is trained on the spot and saved as ordinary checkpoints
 embedding table is taken.
 """
 
-# What training depends on beside width, positions and checkpoints.
-TRAINING = dict(
-    vocab_size=config["tokenizer"]["vocab_size"],
-    blocks=config["ladder"]["blocks"],
-    head_width=config["ladder"]["head_width"],
-    context=config["ladder"]["context"],
-    batch=config["ladder"]["batch"],
-    steps=config["ladder"]["steps"],
-    learning_rate=config["ladder"]["learning_rate"],
-    warmup=config["ladder"]["warmup"],
-    seed=config["ladder"]["seed"],
-)
 CHECKPOINT_FILES = [
     "config.json",
     "model.safetensors",
@@ -55,29 +43,22 @@ rule train:
     # One thread each: sums have one order, so a run repeats to the bit, and two rungs train side by side.
     threads: 1
     params:
-        **TRAINING,
         task=subpath(input.corpus, parent=True),
         tokenizer=subpath(input.tokenizer, parent=True),
         folder=subpath(output.losses, parent=True),
-        checkpoints=config["ladder"]["checkpoints"],
+        vocabulary=VOCABULARY,
+        recipe=RECIPE,
+        length=group_flags(Length, config["ladder"]),
+        seed=group_flags(RunSeed, config["ladder"]),
         positions="rotary",
     shell:
         "python src/embscale train"
         " --corpus {params.task:q}"
         " --tokens {input.tokens:q}"
         " --tokenizer {params.tokenizer:q}"
-        " --vocab-size {params.vocab_size}"
         " --width {wildcards.width}"
-        " --blocks {params.blocks}"
-        " --head-width {params.head_width}"
         " --positions {params.positions}"
-        " --context {params.context}"
-        " --batch {params.batch}"
-        " --steps {params.steps}"
-        " --checkpoints {params.checkpoints}"
-        " --learning-rate {params.learning_rate}"
-        " --warmup {params.warmup}"
-        " --seed {params.seed}"
+        " {params.vocabulary} {params.recipe} {params.length} {params.seed}"
         " --threads {threads}"
         " --output {params.folder:q} 2> {log:q}"
 
@@ -96,11 +77,16 @@ use rule train as train_learned with:
     benchmark:
         "<benchmarks>/train/learned-w{width}.tsv"
     params:
-        **TRAINING,
         task=subpath(input.corpus, parent=True),
         tokenizer=subpath(input.tokenizer, parent=True),
         folder=subpath(output.losses, parent=True),
-        checkpoints=step_of(LADDER_CHECKPOINTS[-1]),
+        vocabulary=VOCABULARY,
+        recipe=RECIPE,
+        length=group_flags(
+            Length,
+            config["ladder"] | {"checkpoints": [step_of(LADDER_CHECKPOINTS[-1])]},
+        ),
+        seed=group_flags(RunSeed, config["ladder"]),
         positions="learned",
 
 

@@ -34,21 +34,15 @@ OF_MODEL = dict(
     suite=lambda wildcards: SUITES[wildcards.model],
     step=lambda wildcards: step_of(CHECKPOINTS[wildcards.model][-1]),
 )
-# Flags of all commands that fit classifiers.
-FITS = " ".join(
-    f"--{flag} {value}"
-    for flag, value in {
-        "seeds": " ".join(map(str, SETTINGS["seeds"])),
-        "first-position": SETTINGS["first_position"],
-        "test-fraction": SETTINGS["test_fraction"],
-        "inverse-regularisation": SETTINGS["inverse_regularisation"],
-        "memory-gb": SETTINGS["memory_gb"],
-        "chunk": SETTINGS["chunk"],
-        "device": SETTINGS["device"],
-        "resamples": SETTINGS["bootstrap_resamples"],
-        "bootstrap-seed": SETTINGS["bootstrap_seed"],
-    }.items()
-)
+# Flags that several rules share.
+FITS = group_flags(Fits, SETTINGS)
+POSITIONS = group_flags(Positions, SETTINGS)
+SPLIT = group_flags(OneSplit, {"split": SETTINGS["splits"][0]})
+
+
+def main_states(wildcards):
+    """The hidden states of a model on the main source of texts."""
+    return expand(rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model)
 
 
 rule states:
@@ -74,27 +68,14 @@ rule states:
         checkpoint=lambda wildcards, input: Path(input.checkpoint[0]).parent,
         tokenizer=subpath(input.tokenizer, parent=True),
         source=lambda wildcards: source_flags(SOURCES[wildcards.source]),
-        texts_count=SETTINGS["texts_count"],
-        min_tokens=SETTINGS["min_tokens"],
-        tokens=SETTINGS["tokens"],
-        batch=SETTINGS["batch"],
-        precision=SETTINGS["precision"],
-        device=SETTINGS["device"],
-        storage_gb=SETTINGS["storage_gb"],
-        seed=SETTINGS["texts_seed"],
+        sample=group_flags(Sample, SETTINGS),
+        running=group_flags(Running, SETTINGS),
     shell:
         "python src/embscale states {params.checkpoint:q}"
         " --tokenizer {params.tokenizer:q}"
         " --texts {input.texts:q} {params.source}"
-        " --texts-count {params.texts_count}"
-        " --min-tokens {params.min_tokens}"
-        " --tokens {params.tokens}"
+        " {params.sample} {params.running}"
         " --first-position 0"
-        " --batch {params.batch}"
-        " --precision {params.precision}"
-        " --device {params.device}"
-        " --storage-gb {params.storage_gb}"
-        " --seed {params.seed}"
         " --threads {threads}"
         " --output {output.states:q} 2> {log:q}"
 
@@ -103,9 +84,7 @@ rule probe:
     """Fit classifiers that say which layer a hidden state comes from."""
     input:
         code=command_sources("probe"),
-        states=lambda wildcards: expand(
-            rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
-        ),
+        states=main_states,
     output:
         rows="<results>/probes/{model}.csv",
         note="<results>/probes/{model}.csv.note.json",
@@ -122,22 +101,11 @@ rule probe:
         **OF_MODEL,
         fits=FITS,
         texts=MAIN_SOURCE,
-        classifiers=SETTINGS["classifiers"],
-        splits=SETTINGS["splits"],
-        inputs=SETTINGS["inputs"],
-        controls=SETTINGS["controls"],
-        epochs=SETTINGS["epochs"],
-        tree_depth=SETTINGS["tree_depth"],
+        probe=group_flags(Probe, SETTINGS),
     shell:
         "python src/embscale probe {input.states:q}"
+        " {params.probe} {params.fits}"
         " --texts {params.texts}"
-        " --classifiers {params.classifiers}"
-        " --splits {params.splits}"
-        " --inputs {params.inputs}"
-        " --controls {params.controls}"
-        " --epochs {params.epochs}"
-        " --tree-depth {params.tree_depth}"
-        " {params.fits}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
@@ -151,9 +119,7 @@ rule grid:
     """Classifiers on shorter and longer windows of fewer and more texts, as published and matched."""
     input:
         code=command_sources("grid"),
-        states=lambda wildcards: expand(
-            rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
-        ),
+        states=main_states,
     output:
         rows="<results>/grid/{model}.csv.gz",
         note="<results>/grid/{model}.csv.gz.note.json",
@@ -168,20 +134,13 @@ rule grid:
         **OF_MODEL,
         fits=FITS,
         texts=MAIN_SOURCE,
-        split=SETTINGS["splits"][0],
-        classifiers=SETTINGS["grid"]["classifiers"],
-        windows=SETTINGS["grid"]["windows"],
-        counts=SETTINGS["grid"]["counts"],
-        epochs=SETTINGS["epochs"],
+        grid=group_flags(GridConditions, SETTINGS["grid"]),
+        split=SPLIT,
+        epochs=group_flags(Epochs, SETTINGS),
     shell:
         "python src/embscale grid {input.states:q}"
+        " {params.grid} {params.split} {params.epochs} {params.fits}"
         " --texts {params.texts}"
-        " --classifiers {params.classifiers}"
-        " --split {params.split}"
-        " --windows {params.windows}"
-        " --counts {params.counts}"
-        " --epochs {params.epochs}"
-        " {params.fits}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
@@ -193,9 +152,7 @@ rule ablate:
     """What the classifier of the base model uses."""
     input:
         code=command_sources("ablate"),
-        states=lambda wildcards: expand(
-            rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
-        ),
+        states=main_states,
     output:
         rows="<results>/ablations/{model}.csv",
         note="<results>/ablations/{model}.csv.note.json",
@@ -210,16 +167,12 @@ rule ablate:
         **OF_MODEL,
         fits=FITS,
         texts=MAIN_SOURCE,
-        split=SETTINGS["splits"][0],
-        random_masks=SETTINGS["random_masks"],
-        inverse_regularisations=SETTINGS["inverse_regularisations"],
+        ablations=group_flags(Ablations, SETTINGS),
+        split=SPLIT,
     shell:
         "python src/embscale ablate {input.states:q}"
+        " {params.ablations} {params.split} {params.fits}"
         " --texts {params.texts}"
-        " --split {params.split}"
-        " --random-masks {params.random_masks}"
-        " --inverse-regularisations {params.inverse_regularisations}"
-        " {params.fits}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
@@ -247,13 +200,12 @@ rule transfer:
     params:
         **OF_MODEL,
         fits=FITS,
-        states=lambda wildcards, input: flags(
-            "--states",
-            [f"{name}={path}" for name, path in zip(SOURCES, input.states)],
-        ),
+        states=lambda wildcards, input: [
+            f"{name}={path}" for name, path in zip(SOURCES, input.states)
+        ],
     shell:
-        "python src/embscale transfer {params.states}"
-        " {params.fits}"
+        "python src/embscale transfer {params.fits}"
+        " --states {params.states:q}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
@@ -265,9 +217,7 @@ rule geometry:
     """Lengths, spread and kinship of the layers."""
     input:
         code=command_sources("geometry"),
-        states=lambda wildcards: expand(
-            rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
-        ),
+        states=main_states,
     output:
         structure="<results>/geometry/{model}.csv",
         note="<results>/geometry/{model}.csv.note.json",
@@ -283,16 +233,15 @@ rule geometry:
         **OF_MODEL,
         texts=MAIN_SOURCE,
         tied=lambda wildcards: tied(wildcards.model),
-        first_position=SETTINGS["first_position"],
-        flags=all_flags(SETTINGS["geometry"]),
+        positions=POSITIONS,
+        geometry=group_flags(Geometry, SETTINGS["geometry"]),
     shell:
-        "python src/embscale geometry {input.states:q} {params.flags}"
+        "python src/embscale geometry {input.states:q} {params.geometry} {params.positions}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
         " --tied {params.tied}"
         " --texts {params.texts}"
-        " --first-position {params.first_position}"
         " --threads {threads}"
         " --norms {output.norms:q}"
         " --output {output.structure:q} 2> {log:q}"
@@ -302,9 +251,7 @@ rule reductions:
     """Hidden states in two dimensions."""
     input:
         code=command_sources("reductions"),
-        states=lambda wildcards: expand(
-            rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
-        ),
+        states=main_states,
     output:
         points="<results>/reductions/{model}.csv.gz",
         note="<results>/reductions/{model}.csv.gz.note.json",
@@ -320,24 +267,15 @@ rule reductions:
         **OF_MODEL,
         texts=MAIN_SOURCE,
         tied=lambda wildcards: tied(wildcards.model),
-        first_position=SETTINGS["first_position"],
-        reductions=SETTINGS["reductions"]["kinds"],
-        flags=all_flags(
-            {
-                name: value
-                for name, value in SETTINGS["reductions"].items()
-                if name != "kinds"
-            }
-        ),
+        positions=POSITIONS,
+        reductions=group_flags(Reductions, SETTINGS["reductions"]),
     shell:
-        "python src/embscale reductions {input.states:q}"
-        " --reductions {params.reductions} {params.flags}"
+        "python src/embscale reductions {input.states:q} {params.reductions} {params.positions}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
         " --tied {params.tied}"
         " --texts {params.texts}"
-        " --first-position {params.first_position}"
         " --threads {threads}"
         " --quality {output.quality:q}"
         " --output {output.points:q} 2> {log:q}"
@@ -347,9 +285,7 @@ rule logit_lens:
     """What the final norm and the output table make of the states of each layer."""
     input:
         code=command_sources("logit-lens"),
-        states=lambda wildcards: expand(
-            rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model
-        ),
+        states=main_states,
         checkpoint=lambda wildcards: checkpoint_files(
             wildcards.model, CHECKPOINTS[wildcards.model][-1]
         ),
@@ -368,16 +304,15 @@ rule logit_lens:
         checkpoint=lambda wildcards, input: Path(input.checkpoint[0]).parent,
         texts=MAIN_SOURCE,
         tied=lambda wildcards: tied(wildcards.model),
-        first_position=SETTINGS["first_position"],
-        flags=all_flags(SETTINGS["logit_lens"]),
+        positions=POSITIONS,
+        lens=group_flags(LogitLens, SETTINGS["logit_lens"]),
     shell:
-        "python src/embscale logit-lens {params.checkpoint:q} {input.states:q} {params.flags}"
+        "python src/embscale logit-lens {params.checkpoint:q} {input.states:q} {params.lens} {params.positions}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
         " --tied {params.tied}"
         " --texts {params.texts}"
-        " --first-position {params.first_position}"
         " --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"
 

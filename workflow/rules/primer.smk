@@ -3,7 +3,12 @@
 What embeddings and positions are, shown on the widest table of the ladder by small computations.
 """
 
-PRIMER = config["primer"]
+
+def primer_flags(concept):
+    """The flags of a concept of the primer."""
+    return group_flags(group_of(Primer, concept), config["primer"][concept])
+
+
 # Of a table and its tokenizer; the others need nothing but their parameters.
 PRIMER_OF_TABLE = ["lookup", "gradient", "space", "offset", "order"]
 PRIMER_ALONE = ["sinusoidal", "rotary", "biases"]
@@ -28,10 +33,10 @@ rule primer_of_table:
     threads: 1
     params:
         tokenizer=subpath(input.tokenizer, parent=True),
-        flags=lambda wildcards: all_flags(PRIMER[wildcards.of_table]),
+        settings=lambda wildcards: primer_flags(wildcards.of_table),
     shell:
         "python src/embscale primer {wildcards.of_table} {input.table:q}"
-        " --tokenizer {params.tokenizer:q} {params.flags}"
+        " --tokenizer {params.tokenizer:q} {params.settings}"
         " --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"
 
@@ -50,9 +55,9 @@ rule primer_alone:
     conda:
         "../envs/embscale.yaml"
     params:
-        flags=lambda wildcards: all_flags(PRIMER[wildcards.alone]),
+        settings=lambda wildcards: primer_flags(wildcards.alone),
     shell:
-        "python src/embscale primer {wildcards.alone} {params.flags}"
+        "python src/embscale primer {wildcards.alone} {params.settings}"
         " --output {output.rows:q} 2> {log:q}"
 
 
@@ -95,13 +100,11 @@ rule positions:
         "../envs/embscale.yaml"
     params:
         checkpoint=lambda wildcards, input: Path(input.checkpoint[0]).parent,
-        places=config["positions"]["places"],
-        seeds=flags("--seed", config["positions"]["seeds"]),
+        positions=group_flags(PositionRows, config["positions"]),
         suite=lambda wildcards: SUITES.get(wildcards.model, "learned"),
         step=lambda wildcards: step_of(last_checkpoint(wildcards)),
     shell:
-        "python src/embscale positions {params.checkpoint:q}"
-        " --places {params.places} {params.seeds}"
+        "python src/embscale positions {params.checkpoint:q} {params.positions}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --step {params.step}"
@@ -133,18 +136,14 @@ rule position_scores:
         checkpoint=lambda wildcards, input: Path(input.checkpoint[0]).parent,
         task=lambda wildcards, input: Path(input.task[0]).parent,
         metric=config["scores"]["primary_metric"],
-        seeds=config["positions"]["seeds"],
-        resamples=config["scores"]["bootstrap_resamples"],
-        bootstrap_seed=config["scores"]["bootstrap_seed"],
+        seeds=group_flags(PositionSeeds, config["positions"]),
+        bootstrap=BOOTSTRAP,
         model=LEARNED,
     shell:
         "python src/embscale position-scores {params.checkpoint:q}"
         " --beir {params.task:q}"
         " --tokens {input.tokens:q}"
-        " --metric {params.metric}"
-        " --seeds {params.seeds}"
-        " --resamples {params.resamples}"
-        " --bootstrap-seed {params.bootstrap_seed}"
+        " --metric {params.metric} {params.seeds} {params.bootstrap}"
         " --threads {threads}"
         " --suite learned"
         " --model {params.model}"

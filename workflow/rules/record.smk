@@ -63,8 +63,8 @@ rule check:
         "../envs/embscale.yaml"
     params:
         folder=STUDY,
-        tasks=flags("--task", TASKS),
-        metrics=flags("--metric", config["scores"]["metrics"]),
+        tasks=TASKS,
+        metrics=group_flags(Metrics, config["scores"]),
         tables=[
             f"{model}={step_of(checkpoint)}={variant}"
             for model, checkpoints in CHECKPOINTS.items()
@@ -85,7 +85,7 @@ rule check:
         " --folder {params.folder:q}"
         " --scores {input.scores:q}"
         " --layers {input.layers:q}"
-        " {params.tasks} {params.metrics}"
+        " --tasks {params.tasks:q} {params.metrics}"
         " --tables {params.tables:q}"
         " --random {params.random:q}"
         " --layer-models {params.models:q}"

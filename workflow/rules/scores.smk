@@ -7,7 +7,8 @@ the benchmark takes as long as a score.
 
 SCORING = dict(
     task=lambda wildcards: task_files(wildcards.task)[0].parent,
-    metrics=flags("--metric", config["scores"]["metrics"]),
+    metrics=group_flags(Metrics, config["scores"]),
+    bootstrap=BOOTSTRAP,
 )
 
 
@@ -41,16 +42,16 @@ rule score:
             f"{step_of(checkpoint)}={path}"
             for checkpoint, path in zip(CHECKPOINTS[wildcards.model], input.tables)
         ],
-        variants=lambda wildcards: flags("--variant", variants(wildcards.model)),
+        variants=lambda wildcards: several("--variants", variants(wildcards.model)),
         suite=lambda wildcards: SUITES[wildcards.model],
         tokenizer=lambda wildcards: TOKENIZERS[wildcards.model],
     shell:
-        "python src/embscale score {params.tables:q} {params.variants} --variants-of last {params.metrics}"
+        "python src/embscale score {params.tables:q} {params.variants} --variants-of last"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --tokenizer-name {params.tokenizer}"
         " --beir {params.task:q}"
-        " --tokens {input.tokens:q}"
+        " --tokens {input.tokens:q} {params.metrics} {params.bootstrap}"
         " --threads {threads}"
         " --per-query {output.scores:q} 2> {log:q}"
 
@@ -66,8 +67,10 @@ use rule tokenize as tokenize_otherwise with:
     params:
         task=rules.tokenize.params.task,
         folder=rules.tokenize.params.folder,
-        max_length=rules.tokenize.params.max_length,
-        special_tokens="{special_tokens}",
+        tokenisation=lambda wildcards: group_flags(
+            Tokenisation,
+            config["tokenizer"] | {"special_tokens": wildcards.special_tokens},
+        ),
 
 
 rule score_factors:
@@ -108,21 +111,24 @@ rule score_factors:
             f"{step_of(CHECKPOINTS[wildcards.model][-1])}={path}"
             for path in [*input.others, input.table]
         ],
-        variants=flags("--variant", config["scores"]["factors"]["variants"]),
-        pooling=flags("--pooling", ["mean", *config["scores"]["factors"]["pooling"]]),
-        tasks=lambda wildcards, input: " ".join(
-            f"--beir {shlex.quote(str(Path(input.task[0]).parent))} --tokens {shlex.quote(str(tokens))}"
-            for tokens in input.tokens
-        ),
+        variants=several("--variants", config["scores"]["factors"]["variants"]),
+        pooling=["mean", *config["scores"]["factors"]["pooling"]],
+        # The task once for each way of making tokens.
+        tasks=lambda wildcards, input: [
+            Path(input.task[0]).parent for _ in input.tokens
+        ],
+        bootstrap=BOOTSTRAP,
         suite=lambda wildcards: SUITES[wildcards.model],
         tokenizer=lambda wildcards: TOKENIZERS[wildcards.model],
     shell:
-        "python src/embscale score {params.tables:q} {params.variants} --variants-of last {params.pooling}"
-        " --metric {params.metric}"
+        "python src/embscale score {params.tables:q} {params.variants} --variants-of last"
+        " --pooling {params.pooling}"
+        " --metrics {params.metric}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --tokenizer-name {params.tokenizer}"
-        " {params.tasks}"
+        " --beir {params.tasks:q}"
+        " --tokens {input.tokens:q} {params.bootstrap}"
         " --threads {threads}"
         " --per-query {output.scores:q} 2> {log:q}"
 
@@ -146,15 +152,12 @@ rule factors:
         "../envs/embscale.yaml"
     params:
         special_tokens=config["tokenizer"]["special_tokens"],
-        resamples=config["scores"]["bootstrap_resamples"],
-        seed=config["scores"]["bootstrap_seed"],
+        bootstrap=BOOTSTRAP,
     shell:
         "python src/embscale factors {input.scores:q}"
         " --variant full"
         " --pooling mean"
-        " --special-tokens {params.special_tokens}"
-        " --resamples {params.resamples}"
-        " --seed {params.seed}"
+        " --special-tokens {params.special_tokens} {params.bootstrap}"
         " --output {output.rows:q} 2> {log:q}"
 
 
@@ -181,10 +184,10 @@ rule score_static:
     threads: 1
     params:
         **SCORING,
-        variants=flags("--variant", config["static"]["variants"]),
+        variants=several("--variants", config["static"]["variants"]),
         tokenizer=config["tokenizer"]["name"],
     shell:
-        "python src/embscale score {input.tables:q} {params.variants} {params.metrics}"
+        "python src/embscale score {input.tables:q} {params.variants} {params.metrics} {params.bootstrap}"
         " --suite {wildcards.method}"
         " --tokenizer-name {params.tokenizer}"
         " --beir {params.task:q}"
@@ -217,7 +220,7 @@ rule score_random:
             for seed in config["scores"]["random"]["seeds"]
         ],
     shell:
-        "python src/embscale score {params.tables:q} overlap overlap_idf bm25 {params.metrics}"
+        "python src/embscale score {params.tables:q} overlap overlap_idf bm25 {params.metrics} {params.bootstrap}"
         " --tokenizer-name {wildcards.tokenizer}"
         " --beir {params.task:q}"
         " --tokens {input.tokens:q}"
@@ -249,12 +252,9 @@ rule gather:
     conda:
         "../envs/embscale.yaml"
     params:
-        resamples=config["scores"]["bootstrap_resamples"],
-        seed=config["scores"]["bootstrap_seed"],
+        bootstrap=BOOTSTRAP,
     shell:
-        "python src/embscale gather {input.scores:q}"
-        " --resamples {params.resamples}"
-        " --seed {params.seed}"
+        "python src/embscale gather {input.scores:q} {params.bootstrap}"
         " --csv {output.csv:q}"
         " --parquet {output.parquet:q} 2> {log:q}"
 
@@ -283,24 +283,19 @@ rule evaluate:
         table=lambda wildcards, input: (
             f"{step_of(CHECKPOINTS[wildcards.model][-1])}={input.table}"
         ),
-        tasks=flags("--task", config["other_tasks"]),
+        tasks=several("--tasks", config["other_tasks"]),
         tokenizer=subpath(input.tokenizer, parent=True),
         tokenizer_name=lambda wildcards: TOKENIZERS[wildcards.model],
         suite=lambda wildcards: SUITES[wildcards.model],
-        max_length=config["tokenizer"]["max_length"],
-        special_tokens=config["tokenizer"]["special_tokens"],
-        resamples=config["scores"]["bootstrap_resamples"],
-        seed=config["scores"]["bootstrap_seed"],
+        tokenisation=group_flags(Tokenisation, config["tokenizer"]),
+        bootstrap=BOOTSTRAP,
     shell:
         "python src/embscale evaluate {params.table:q} {params.tasks}"
         " --tokenizer {params.tokenizer:q}"
         " --tokenizer-name {params.tokenizer_name}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
-        " --max-length {params.max_length}"
-        " --special-tokens {params.special_tokens}"
-        " --resamples {params.resamples}"
-        " --bootstrap-seed {params.seed}"
+        " {params.tokenisation} {params.bootstrap}"
         " --threads {threads}"
         " --output {output.scores:q} 2> {log:q}"
 
@@ -334,8 +329,7 @@ rule claims:
         ladder_task=config["corpus"]["task"],
         special_tokens=config["tokenizer"]["special_tokens"],
         metric=config["scores"]["primary_metric"],
-        resamples=config["scores"]["bootstrap_resamples"],
-        seed=config["scores"]["bootstrap_seed"],
+        bootstrap=BOOTSTRAP,
     shell:
         "python src/embscale claims {input.scores:q}"
         " --claims {input.claims:q}"
@@ -346,8 +340,7 @@ rule claims:
         " --metric {params.metric}"
         " --where pooling=mean"
         " --where special_tokens={params.special_tokens}"
-        " --resamples {params.resamples}"
-        " --seed {params.seed}"
+        " {params.bootstrap}"
         " --output {output.csv:q}"
         " --trends {output.trends:q}"
         " --tables {params.tables:q} 2> {log:q}"

@@ -42,21 +42,20 @@ rule static:
         tokenizer=subpath(input.tokenizer, parent=True),
         method=lambda wildcards: STATIC[wildcards.static][0],
         dim=lambda wildcards: STATIC[wildcards.static][1],
-        vocab_size=config["tokenizer"]["vocab_size"],
+        vocabulary=VOCABULARY,
         max_tokens=TOKENS_SEEN,
         order_seed=config["ladder"]["seed"],
-        seed=config["static"]["seed"],
-        flags=lambda wildcards: method_flags(STATIC[wildcards.static][0]),
+        seed=group_flags(StaticSeed, config["static"]),
+        settings=lambda wildcards: method_flags(STATIC[wildcards.static][0]),
     shell:
         "python src/embscale static {params.method}"
         " --corpus {params.task:q}"
         " --tokens {input.tokens:q}"
         " --tokenizer {params.tokenizer:q}"
-        " --vocab-size {params.vocab_size}"
         " --max-tokens {params.max_tokens}"
         " --order-seed {params.order_seed}"
         " --dim {params.dim}"
-        " --seed {params.seed} {params.flags}"
+        " {params.vocabulary} {params.settings} {params.seed}"
         " --threads {threads}"
         " --output {output.table:q} 2> {log:q}"
 
@@ -89,19 +88,12 @@ rule words:
     params:
         tokenizer=subpath(input.tokenizer, parent=True),
         table=lambda wildcards, input: f"{step_of(CHECKPOINTS[wildcards.model][-1])}={input.table}",
-        analogies=flags("--analogies", config["words"]["analogies"]),
-        similarity=flags("--similarity", config["words"]["similarity"]),
-        random_seeds=config["words"]["random_seeds"],
-        resamples=config["words"]["resamples"],
-        seed=config["words"]["seed"],
+        words=group_flags(Words, config["words"]),
         suite=lambda wildcards: SUITES[wildcards.model],
     shell:
         "python src/embscale words {params.table:q}"
-        " --tokenizer {params.tokenizer:q} {params.analogies} {params.similarity}"
+        " --tokenizer {params.tokenizer:q} {params.words}"
         " --tokens {input.tokens:q}"
-        " --random-seeds {params.random_seeds}"
-        " --resamples {params.resamples}"
-        " --seed {params.seed}"
         " --suite {params.suite}"
         " --model {wildcards.model}"
         " --threads {threads}"
@@ -150,31 +142,20 @@ rule warm_start:
     # One thread, as every rung.
     threads: 1
     params:
-        **TRAINING | {"steps": config["warm_start"]["steps"]},
         task=lambda wildcards, input: Path(input.task[0]).parent,
         tokenizer=subpath(input.tokenizer, parent=True),
-        starts=flags("--start", config["warm_start"]["starts"]),
-        checkpoints=config["warm_start"]["checkpoints"],
+        vocabulary=VOCABULARY,
+        recipe=RECIPE,
+        runs=group_flags(WarmRuns, config["warm_start"]),
         metric=config["scores"]["primary_metric"],
-        resamples=config["scores"]["bootstrap_resamples"],
-        bootstrap_seed=config["scores"]["bootstrap_seed"],
+        bootstrap=BOOTSTRAP,
     shell:
-        "python src/embscale warm-start {input.table:q} {params.starts}"
+        "python src/embscale warm-start {input.table:q} {params.runs}"
         " --corpus {params.task:q}"
         " --tokens {input.tokens:q}"
         " --tokenizer {params.tokenizer:q}"
-        " --vocab-size {params.vocab_size}"
-        " --blocks {params.blocks}"
-        " --head-width {params.head_width}"
-        " --context {params.context}"
-        " --batch {params.batch}"
-        " --steps {params.steps}"
-        " --checkpoints {params.checkpoints}"
-        " --learning-rate {params.learning_rate}"
-        " --warmup {params.warmup}"
+        " {params.vocabulary} {params.recipe}"
         " --seed {wildcards.seed}"
         " --threads {threads}"
-        " --metric {params.metric}"
-        " --resamples {params.resamples}"
-        " --bootstrap-seed {params.bootstrap_seed}"
+        " --metric {params.metric} {params.bootstrap}"
         " --output {output.rows:q} 2> {log:q}"

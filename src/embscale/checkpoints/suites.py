@@ -1,7 +1,7 @@
 """Published suites of models: the registry, the commits that it is pinned to, and what a study would fetch.
 
 The Snakefile imports this module wherever Snakemake is installed, so it needs nothing but PyYAML and what
-`embscale.parameters` needs.  A gigabyte is 10^9 bytes everywhere.
+`embscale.parameters.checking` needs.  A gigabyte is 10^9 bytes everywhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal
 import yaml
 
 from embscale.errors import EmbscaleError
-from embscale.parameters import ParameterError, check
+from embscale.parameters.checking import ParameterError, check
 
 SCHEMA = Path(__file__).resolve().parents[3] / "workflow" / "schema" / "suites.schema.yaml"
 
@@ -207,7 +207,7 @@ def load(registry: Path, pins: Path, *, schema: Path = SCHEMA) -> dict[str, list
     """
     blocks = _read_yaml(registry)
     try:
-        check(blocks, schema, source=str(registry))
+        check(blocks, _read_yaml(schema), source=str(registry))
     except ParameterError as error:
         raise EmbscaleError(str(error)) from error
     commits = {key: pin["commit"] for key, pin in read_pins(pins).items()}

@@ -7,11 +7,15 @@ A command module has a docstring (its first line is the help text), ``add_argume
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
+from typing import Any, NoReturn
 
 from embscale.errors import EmbscaleError
+from embscale.parameters import flags
 from embscale.threads import limited
 
 
@@ -30,7 +34,77 @@ def execute(command: str, argv: list[str]) -> int:
 def parse(command: str, argv: list[str]) -> argparse.Namespace:
     """What the flags of a command say: its own, and those that all commands have."""
     shared, own = _shared(command).parse_known_args(argv)
-    return _parser(command).parse_args(own, shared)
+    own_parser = parser(command)
+    if unknown := _unknown(own_parser, own):
+        own_parser.error(unknown)
+    args = own_parser.parse_args(own, shared)
+    if found := flags.problems(args):
+        own_parser.error("; ".join(found))
+    args.command = command
+    return args
+
+
+def line(command: str, values: Mapping[str, Any]) -> list[str]:
+    """The words of a command line that gives a command these values by flag, such as those of a note.
+
+    Raises:
+        EmbscaleError: the command has no such flag.
+    """
+    words, left = _words(parser(command), dict(values))
+    if left:
+        raise EmbscaleError(f"embscale {command} has no flag for {', '.join(left)}")
+    return [command, *words]
+
+
+def flags_of(command: str) -> set[str]:
+    """The names of a command's arguments."""
+    return {action.dest for action in _actions(parser(command))}
+
+
+def _words(parser: argparse.ArgumentParser, values: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """The words for the values that a parser knows, and the values that it does not."""
+    words: list[str] = []
+    for action in parser._actions:
+        value = values.pop(action.dest, None)
+        if value is None or value is False or value == []:
+            continue
+        if isinstance(action, argparse._SubParsersAction):
+            rest, values = _words(action.choices[value], values)
+            words += [value, *rest]
+        elif isinstance(action, argparse._AppendAction):
+            for item in value:
+                words += [action.option_strings[-1], *map(str, item if isinstance(item, list) else [item])]
+        else:
+            several = value if isinstance(value, list) else [] if value is True else [value]
+            words += [*action.option_strings[-1:], *map(str, several)]
+    return words, values
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        """Stop, with what is wrong and where to read on."""
+        self.exit(2, f"{self.prog}: {message} ({self.prog} --help lists the flags)\n")
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """All arguments of a parser and of its subparsers."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from _actions(inner)
+
+
+def _unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
+    """What is wrong with the first flag that nobody knows, with the nearest known one; empty if all are known."""
+    known = [option for action in _actions(parser) for option in action.option_strings]
+    for flag in (word.partition("=")[0] for word in words if word.startswith("--")):
+        if flag not in known:
+            close = difflib.get_close_matches(flag, known, n=1)
+            return f"no flag {flag}" + (f"; did you mean {close[0]}?" if close else "")
+    return ""
 
 
 def _shared(command: str) -> argparse.ArgumentParser:
@@ -48,17 +122,18 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _parser(command: str) -> argparse.ArgumentParser:
+def parser(command: str) -> argparse.ArgumentParser:
+    """The parser of a command's line."""
     module = load(command)
-    parser = argparse.ArgumentParser(
+    made = _Parser(
         prog=f"embscale {command}",
         description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[_shared(command)],
         allow_abbrev=False,
     )
-    module.add_arguments(parser)
-    return parser
+    module.add_arguments(made)
+    return made
 
 
 def _run(command: str, args: argparse.Namespace) -> int:

@@ -7,20 +7,16 @@ import sys
 from pathlib import Path
 
 from embscale.cli import _layers
-from embscale.provenance.artifacts import recorded
-
-OWN = ("texts", "split", "random_masks", "inverse_regularisations")
+from embscale.cli._keys import OfTexts
+from embscale.cli._note import recorded
+from embscale.parameters import flags
+from embscale.parameters.layers import Ablations, OneSplit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    _layers.add_states(parser)
-    parser.add_argument("--split", required=True, choices=("text", "token", "vector"), help="what sides never share")
-    parser.add_argument("--random-masks", type=int, required=True, help="for each seed and size")
-    parser.add_argument(
-        "--inverse-regularisations", type=float, nargs="+", required=True, metavar="C", help="to try and choose from"
-    )
-    _layers.add_arguments(parser)
+    parser.add_argument("states", type=Path, metavar="STATES.safetensors", help="from embscale states")
+    flags.add(parser, Ablations, OneSplit, *_layers.GROUPS, OfTexts)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="ABLATIONS.csv")
 
 
@@ -31,9 +27,7 @@ def run(args: argparse.Namespace) -> None:
 
     from embscale.layers import ablations, examples, hidden_states, probes
 
-    with recorded(command="ablate", params=_layers.params(args, *OWN), inputs=[args.states], outputs=[args.output]) as (
-        path,
-    ):
+    with recorded(args, inputs=[args.states], outputs=[args.output]) as (path,):
         settings = _layers.settings(args)
         states = examples.held(hidden_states.load(args.states), memory_gb=args.memory_gb)
         used = examples.used_vectors(states, first_position=args.first_position)
@@ -45,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
                 settings,
                 split=args.split,
                 seeds=args.seeds,
-                resamples=args.resamples,
+                resamples=args.bootstrap_resamples,
                 bootstrap_seed=args.bootstrap_seed,
                 name=args.model,
             )

@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from embscale.cli._note import recorded
 from embscale.cli.positions import local_files, open_checkpoint
-from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,9 +46,8 @@ def run(args: argparse.Namespace) -> None:
     names = (location.tensor.name,)
     endings = [names, *([needed] if (needed := positions.needed_tensor(config)) else [])]
     inputs = [args.tokens, *local_files(source, weights, endings)]
-    params = {"checkpoint": args.checkpoint, "subfolder": args.subfolder}
     outputs = [args.table, args.placed_tokens]
-    with recorded(command="add-positions", params=params, inputs=inputs, outputs=outputs, facts=facts) as (
+    with recorded(args, inputs=inputs, outputs=outputs, facts=facts) as (
         table_path,
         tokens_path,
     ):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.provenance.artifacts import note_path, read_note, recorded
+from embscale.cli._note import recorded
+from embscale.provenance.artifacts import note_path, read_note
 
 TABLES = ("settings", "not_run", "dictionary")
 
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
         args.probes,
     ]
     outputs = [args.tables / f"{name}.md" for name in TABLES]
-    with recorded(command="apparatus", params={}, inputs=inputs, outputs=outputs) as tables:
+    with recorded(args, inputs=inputs, outputs=outputs) as tables:
         checked = {"scores.csv": args.scores, "probes/MODEL.csv": args.probes}
         columns = {name: pd.read_csv(path, nrows=0) for name, path in checked.items()}
         texts = (

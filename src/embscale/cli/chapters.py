@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from embscale.cli._note import recorded
 from embscale.cli.render import add_inputs, add_page, page_metadata
-from embscale.provenance.artifacts import read_inputs, recorded
+from embscale.provenance.artifacts import read_inputs
 from embscale.report.pandoc import DESIGN
 from embscale.report.render import render_chapters
 
@@ -20,11 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Make the pages and their note."""
-    params = page_metadata(args)
+    metadata = page_metadata(args)
     inputs = read_inputs([args.source, *args.input, *DESIGN])
     # Which pages there are is known only when they are made.
-    pages = render_chapters(args.source, **params)
+    pages = render_chapters(args.source, **metadata)
     outputs = [args.output / name for name in sorted(pages, key=lambda name: (name != "index.html", name))]
-    with recorded(command="chapters", params=params, inputs=inputs, outputs=outputs) as temporary:
+    with recorded(args, inputs=inputs, outputs=outputs, facts={"machine": metadata["machine"]}) as temporary:
         for path, output in zip(temporary, outputs, strict=True):
             path.write_bytes(pages[output.relative_to(args.output).as_posix()])

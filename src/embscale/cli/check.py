@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from embscale.cli import parse
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", type=Path, required=True, help="of the study; its notes are followed")
     parser.add_argument("--scores", type=Path, required=True, metavar="CSV", help="from embscale keep")
     parser.add_argument("--layers", type=Path, required=True, metavar="CSV", help="from embscale keep")
-    parser.add_argument("--task", dest="tasks", action="append", required=True, help="that scores are expected on")
-    parser.add_argument("--metric", dest="metrics", action="append", required=True, help="expected of each score")
+    parser.add_argument("--tasks", nargs="+", required=True, help="that scores are expected on")
+    parser.add_argument("--metrics", nargs="+", required=True, help="expected of each score")
     parser.add_argument("--tables", nargs="+", required=True, metavar="MODEL=STEP=VARIANT", help="expected scores")
     parser.add_argument("--random", nargs="+", required=True, metavar="WIDTH:SEED", help="expected random tables")
     parser.add_argument("--layer-models", nargs="*", required=True, metavar="MODEL", help="expected classifiers")
@@ -33,10 +33,8 @@ def run(args: argparse.Namespace) -> None:
 
     from embscale.provenance import result_check
 
-    names = ("tasks", "metrics", "tables", "random", "layer_models")
-    params = {name: getattr(args, name) for name in names}
     inputs = [*args.results, args.scores, args.layers]
-    with recorded(command="check", params=params, inputs=inputs, outputs=[args.output]) as [output]:
+    with recorded(args, inputs=inputs, outputs=[args.output]) as [output]:
         notes = result_check.reached_notes(inputs, args.folder)
         digests: dict[Path, str] = {}
         found = []
@@ -44,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
             found += result_check.note_problems(path, note, digests)
             found += result_check.parameter_problems(path, note, functools.partial(parse, note["command"]))
         scores, layers = pd.read_csv(args.scores), pd.read_csv(args.layers)
-        given = {name: params[name] for name in names[:-1]}
+        given = {name: getattr(args, name) for name in ("tasks", "metrics", "tables", "random")}
         found += result_check.score_problems(scores, **given)
         found += result_check.layer_problems(layers, models=args.layer_models)
         for line in found:

@@ -7,8 +7,10 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
+from embscale.parameters import flags
+from embscale.parameters.scores import Bootstrap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,8 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--where", action="append", default=[], metavar="COLUMN=VALUE", help="keep only such rows; can be given again"
     )
-    parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the queries")
-    parser.add_argument("--seed", type=int, required=True, help="of the resamples")
+    flags.add(parser, Bootstrap)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="CSV", help="a row for each claim")
     parser.add_argument("--trends", type=Path, required=True, metavar="CSV", help="trends, peaks, bands, regressions")
     parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="gets one .md per table")
@@ -52,13 +53,11 @@ def run(args: argparse.Namespace) -> None:
     from embscale.claims import published_scores, table_claims
     from embscale.statistics import resampling
 
-    names = ("task", "ladder_task", "metric", "other_tasks", "where", "resamples", "seed")
-    params = {name: getattr(args, name) for name in names}
     pins = [args.pins] if args.pins.exists() else []
     inputs = [*args.scores, args.claims, args.registry, *pins, published_scores.FILE]
     outputs = [args.output, args.trends, *(args.tables / f"{name}.md" for name in TABLES)]
     others = dict(_pair(text) for text in args.other_tasks)
-    with recorded(command="claims", params=params, inputs=inputs, outputs=outputs) as (csv, trends, *tables):
+    with recorded(args, inputs=inputs, outputs=outputs) as (csv, trends, *tables):
         entries = table_claims.load(args.claims)
         rows = _read(args.scores, {args.metric, *others.values()}, args.where)
 
@@ -66,8 +65,12 @@ def run(args: argparse.Namespace) -> None:
             there = ((rows["task"] == task) & (rows["metric"] == metric)).any()
             # Tasks have queries of their own, so they get resamples of their own; the study's task gets those of
             # scores.csv, so that its intervals are the same.
-            seed = args.seed if task in (args.task, args.ladder_task) else args.seed + zlib.crc32(task.encode())
-            given = {"task": task, "metric": metric, "resamples": args.resamples, "seed": seed}
+            seed = (
+                args.bootstrap_seed
+                if task in (args.task, args.ladder_task)
+                else args.bootstrap_seed + zlib.crc32(task.encode())
+            )
+            given = {"task": task, "metric": metric, "resamples": args.bootstrap_resamples, "seed": seed}
             return table_claims.panel(rows, **given) if there else table_claims.NOTHING
 
         scored = panel(args.task, args.metric)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from embscale.cli._note import recorded
 from embscale.cli._rows import add_where
-from embscale.provenance.artifacts import recorded
 from embscale.rows import tidy
 
 
@@ -23,9 +23,8 @@ def run(args: argparse.Namespace) -> None:
     from embscale.claims import published_scores
     from embscale.scoring import scores
 
-    params = {"where": args.where}
     inputs, outputs = [args.scores, published_scores.FILE], [args.output, args.partial]
-    with recorded(command="compare", params=params, inputs=inputs, outputs=outputs) as (csv, partial):
+    with recorded(args, inputs=inputs, outputs=outputs) as (csv, partial):
         needed = tuple(name for name in scores.COLUMNS if name not in ("dim", "pooling", "special_tokens", "strength"))
         rows = published_scores.compare(tidy.read([args.scores], needed, where=args.where), published_scores.load())
         rows.to_csv(csv, index=False)

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import embscale.figures
+from embscale.cli._note import recorded
 from embscale.cli._rows import add_where
 from embscale.errors import EmbscaleError
 from embscale.figures import NothingToShow
-from embscale.provenance.artifacts import file_sha256, recorded
+from embscale.provenance.artifacts import file_sha256
 from embscale.rows import tidy
 from embscale.rows.markdown import source_fold
 
@@ -37,9 +38,8 @@ def run(args: argparse.Namespace) -> None:
     from embscale.plotting import theme
 
     module = load(args.figure)
-    params = {"figure": args.figure, "where": args.where, "image": args.image}
     outputs = [args.svg, args.partial, args.data]
-    with recorded(command="draw", params=params, inputs=args.rows, outputs=outputs) as (svg, partial, data):
+    with recorded(args, inputs=args.rows, outputs=outputs) as (svg, partial, data):
         rows = tidy.read(args.rows, module.COLUMNS, where=args.where)
         tidy.write(rows, data)
         source = source_fold(

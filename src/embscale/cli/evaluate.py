@@ -12,10 +12,14 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from embscale.cli._note import recorded
+from embscale.parameters import flags
+from embscale.parameters.kinds import SpecialTokens
+from embscale.parameters.scores import Bootstrap, Pooling
 from embscale.progress import progress
-from embscale.provenance.artifacts import file_sha256, recorded
+from embscale.provenance.artifacts import file_sha256
 from embscale.scoring import named_tables, scores
 from embscale.scoring.named_tables import OF_TASK
 from embscale.tables import random_tables, table_files
@@ -59,26 +63,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tables", nargs="+", metavar="TABLE", help="what to evaluate; see above")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER", help="holds tokenizer.json")
     parser.add_argument(
-        "--task",
-        dest="tasks",
-        action="append",
+        "--tasks",
+        nargs="+",
+        action="extend",
         required=True,
         metavar="NAME",
-        help="MTEB's name, such as STSBenchmark or STS17:en-en, or a tier: small, full; can be given again",
+        help="MTEB's names, such as STSBenchmark or STS17:en-en, or a tier: small, full",
     )
+    parser.add_argument("--variants", nargs="*", action="extend", default=[], help="of the tables beside full")
+    parser.add_argument("--pooling", choices=get_args(Pooling), default="mean", help="of a text's tokens (mean)")
     parser.add_argument(
-        "--variant", dest="variants", action="append", default=[], help="of the tables beside full; can be given again"
-    )
-    parser.add_argument("--pooling", choices=("mean", "sum", "max"), default="mean", help="of a text's tokens (mean)")
-    parser.add_argument(
-        "--special-tokens", choices=("exclude", "include"), default="exclude", help="of the tokenizer (exclude)"
+        "--special-tokens", choices=get_args(SpecialTokens), default="exclude", help="of the tokenizer (exclude)"
     )
     parser.add_argument("--max-length", type=int, default=2048, help="tokens after which a text is cut (2048)")
     parser.add_argument("--suite", default="own", help="goes into the rows of tables that are files")
     parser.add_argument("--model", help="the same; the file's name")
     parser.add_argument("--tokenizer-name", help="goes into the rows; the folder's name")
-    parser.add_argument("--resamples", type=int, default=10_000, help="bootstrap resamples (10000)")
-    parser.add_argument("--bootstrap-seed", type=int, default=1, help="of the resamples (1)")
+    flags.add(parser, Bootstrap, defaults=flags.section("scores"))
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="SCORES.csv", help="a row per score")
     parser.add_argument("--per-example", type=Path, metavar="FILE.parquet", help="a row per query, pair or experiment")
 
@@ -134,8 +135,7 @@ def run(args: argparse.Namespace) -> None:
     files = dict.fromkeys(case.source for case in cases if isinstance(case.source, Path))
     facts = {"datasets": {task.name: task.dataset for task in todo}}
     with recorded(
-        command="evaluate",
-        params={name: getattr(args, name) for name in PARAMS},
+        args,
         inputs=[*files, tokens.tokenizer_file(args.tokenizer)],
         outputs=[args.output, *filter(None, [args.per_example])],
         facts=facts,
@@ -166,7 +166,7 @@ def run(args: argparse.Namespace) -> None:
                 if table is None or case.variant.kind in OF_TASK:
                     table = case.gather(used, its.context)
                 encoder = TableEncoder(table, its, pooling=args.pooling, name=case.label)
-                score = task.evaluate(encoder, resamples=args.resamples, seed=args.bootstrap_seed)
+                score = task.evaluate(encoder, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed)
                 keys = shared | case.keys
                 keys |= {"dim": table.shape[1], "task": task.name, "metric": task.metric}
                 keys |= {"data_sha256": named_tables.text_sha256(f"{task.dataset} {its.sha256}")}

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from embscale.cli._note import recorded
 from embscale.cli._rows import add_where
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import file_sha256, recorded
+from embscale.provenance.artifacts import file_sha256
 from embscale.rows import tidy
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ def run(args: argparse.Namespace) -> None:
     tables = [*args.scores, *args.facts, *args.points, *args.confusion, *args.layers]
     # The note's source digests cover only Python; the page also follows from the files of its design.
     inputs = [*tables, *(tokens.tokenizer_file(folder) for folder in folders.values()), *page.DESIGN]
-    params = {"title": args.title, "where": args.where, "metric": args.metric, "plotly.js": page.library_version()}
-    with recorded(command="explorer", params=params, inputs=inputs, outputs=[args.output]) as [output]:
+    facts = {"plotly.js": page.library_version()}
+    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as [output]:
         spellers = {suite: _speller(folder) for suite, folder in folders.items()}
         points = _rows(args.points, payload.POINT_COLUMNS)
         confusion = _rows(args.confusion, payload.CONFUSION_COLUMNS)

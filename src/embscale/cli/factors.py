@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import get_args
 
-from embscale.provenance.artifacts import recorded
+from embscale.cli._note import recorded
+from embscale.parameters import flags
+from embscale.parameters.kinds import SpecialTokens
+from embscale.parameters.scores import Bootstrap, Pooling
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("scores", type=Path, nargs="+", metavar="SCORES.parquet", help="from embscale score")
-    parser.add_argument("--variant", required=True, help="that others are held against: full")
-    parser.add_argument("--pooling", choices=("mean", "sum", "max"), required=True, help="the same")
-    parser.add_argument("--special-tokens", choices=("exclude", "include"), required=True, help="the same")
-    parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the queries")
-    parser.add_argument("--seed", type=int, required=True, help="of the resamples")
+    parser.add_argument("--variant", required=True, help="that others are compared with: full")
+    parser.add_argument("--pooling", choices=get_args(Pooling), required=True, help="the same")
+    parser.add_argument("--special-tokens", choices=get_args(SpecialTokens), required=True, help="the same")
+    flags.add(parser, Bootstrap)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="CSV", help="a row for each difference")
 
 
@@ -26,8 +29,9 @@ def run(args: argparse.Namespace) -> None:
     from embscale.scoring import factors, scores
 
     against = {name: getattr(args, name) for name in factors.FACTORS}
-    params = against | {"resamples": args.resamples, "seed": args.seed}
-    with recorded(command="factors", params=params, inputs=args.scores, outputs=[args.output]) as [output]:
+    with recorded(args, inputs=args.scores, outputs=[args.output]) as [output]:
         per_query = pd.concat([scores.read_parquet(path) for path in args.scores], ignore_index=True)
-        rows = factors.differences(per_query, against=against, resamples=args.resamples, seed=args.seed)
+        rows = factors.differences(
+            per_query, against=against, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed
+        )
         rows.to_csv(output, index=False)

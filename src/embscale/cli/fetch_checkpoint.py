@@ -9,8 +9,8 @@ import argparse
 import shutil
 from pathlib import Path
 
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +32,8 @@ def run(args: argparse.Namespace) -> None:
     part = args.output.with_name(f".{args.output.name}.{commit[:12]}.part")
     # By their whole paths: a repository can hold files of the same names in other folders.
     found = download(repo, commit, part, names=[source.path(name) for name in names])
-    params = {"checkpoint": args.checkpoint, "subfolder": args.subfolder}
     outputs = [args.output / name for name in names]
-    with recorded(command="fetch-checkpoint", params=params, inputs=[], outputs=outputs) as temporary:
+    with recorded(args, inputs=[], outputs=outputs) as temporary:
         for name, target in zip(names, temporary, strict=True):
             if source.path(name) not in found:
                 raise EmbscaleError(f"{source.label(name)}: no such file")

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
         raise EmbscaleError(f"task {args.task}: of the type {task.metadata.type}, not Retrieval")
     outputs = [args.output / name for name in ("corpus.jsonl.gz", "queries.jsonl", "qrels/test.tsv")]
     facts: dict[str, Any] = {"dataset": dict(task.metadata.dataset), "license": str(task.metadata.license)}
-    with recorded(command="fetch-task", params={"task": args.task}, inputs=[], outputs=outputs, facts=facts) as (
+    with recorded(args, inputs=[], outputs=outputs, facts=facts) as (
         corpus,
         queries,
         qrels,

@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,8 +29,7 @@ def run(args: argparse.Namespace) -> None:
     repo, _, commit = args.dataset.partition("@")
     if not COMMIT.fullmatch(commit):
         raise EmbscaleError(f"{args.dataset}: not a commit of 40 hexadecimal digits; resolve it with embscale pin")
-    params = {name: getattr(args, name) for name in ("dataset", "subset", "split", "column")}
-    with recorded(command="fetch-texts", params=params, inputs=[], outputs=[args.output]) as (output,):
+    with recorded(args, inputs=[], outputs=[args.output]) as (output,):
         rows = trying(args.dataset, lambda: load_dataset(repo, args.subset, split=args.split, revision=commit))
         if args.column not in rows.column_names:
             raise EmbscaleError(f"{args.dataset}: no column {args.column}; it has {', '.join(rows.column_names)}")

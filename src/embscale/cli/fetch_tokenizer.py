@@ -10,8 +10,8 @@ import argparse
 import shutil
 from pathlib import Path
 
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
 
 FILES = (
     "config.json",  # some repositories name the tokenizer's class only here
@@ -42,8 +42,7 @@ def run(args: argparse.Namespace) -> None:
     part = args.output.with_name(f".{args.output.name}.{commit[:12]}.part")
     download(repo, commit, part, names=FILES)
     outputs = [args.output / "tokenizer.json", args.output / "tokenizer_config.json"]
-    params = {"tokenizer": args.tokenizer}
-    with recorded(command="fetch-tokenizer", params=params, inputs=[], outputs=outputs) as temporary:
+    with recorded(args, inputs=[], outputs=outputs) as temporary:
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(part, local_files_only=True, use_fast=True)
         except (OSError, ValueError, KeyError, ImportError) as error:

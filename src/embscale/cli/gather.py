@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.provenance.artifacts import recorded
+from embscale.cli._note import recorded
+from embscale.parameters import flags
+from embscale.parameters.scores import Bootstrap
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("scores", type=Path, nargs="+", metavar="SCORES.parquet", help="from embscale score")
-    parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the queries")
-    parser.add_argument("--seed", type=int, required=True, help="of the resamples")
+    flags.add(parser, Bootstrap)
     parser.add_argument("--csv", type=Path, required=True, help="the rows as text")
     parser.add_argument("--parquet", type=Path, required=True, help="the same rows")
 
@@ -23,12 +24,11 @@ def run(args: argparse.Namespace) -> None:
 
     from embscale.scoring import scores
 
-    params = {"resamples": args.resamples, "seed": args.seed}
-    with recorded(command="gather", params=params, inputs=args.scores, outputs=[args.csv, args.parquet]) as (
+    with recorded(args, inputs=args.scores, outputs=[args.csv, args.parquet]) as (
         csv,
         parquet,
     ):
         per_query = pd.concat([scores.read_parquet(path) for path in args.scores], ignore_index=True)
-        rows = scores.summarise(per_query, resamples=args.resamples, seed=args.seed)
+        rows = scores.summarise(per_query, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed)
         rows.to_csv(csv, index=False)
         scores.write_parquet(rows, parquet)

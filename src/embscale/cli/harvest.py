@@ -6,21 +6,16 @@ import argparse
 import sys
 from pathlib import Path
 
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
+from embscale.parameters import flags
+from embscale.parameters.corpus import Harvest
 from embscale.texts import beir, corpus
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("--package", dest="packages", action="append", required=True, metavar="NAME==VERSION")
-    parser.add_argument("--min-characters", type=int, required=True, help="leave out shorter docstrings")
-    parser.add_argument("--heldout-fraction", type=float, required=True, help="share of documents kept from training")
-    parser.add_argument("--code-texts", type=int, required=True, help="functions to take, their docstrings left out")
-    parser.add_argument("--code-min-characters", type=int, required=True, help="leave out shorter functions")
-    parser.add_argument("--seed", type=int, required=True, help="seed of the held-out split and of the functions")
-    parser.add_argument("--sha256", required=True, help="expected digest of the corpus, or 'any'")
-    parser.add_argument("--code-sha256", required=True, help="expected digest of the functions, or 'any'")
+    flags.add(parser, Harvest)
     parser.add_argument("--code", type=Path, required=True, metavar="CODE.jsonl.gz", help="where the functions go")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format"
@@ -55,19 +50,9 @@ def run(args: argparse.Namespace) -> None:
     qrels = "query-id\tcorpus-id\tscore\n" + "".join(
         f"{query.name}\t{relevant}\t1\n" for query in found.queries for relevant in query.relevant
     )
-    params = {
-        "packages": packages,
-        "min_characters": args.min_characters,
-        "heldout_fraction": args.heldout_fraction,
-        "code_texts": args.code_texts,
-        "code_min_characters": args.code_min_characters,
-        "seed": args.seed,
-        "sha256": digest,
-        "code_sha256": code_digest,
-    }
     code_rows = [{"_id": f.name, "text": f.text, "metadata": {"package": f.package}} for f in functions]
     outputs = [args.output / "corpus.jsonl.gz", args.output / "queries.jsonl", args.output / "qrels" / "test.tsv"]
-    with recorded(command="harvest", params=params, inputs=[], outputs=[*outputs, args.code]) as (
+    with recorded(args, inputs=[], outputs=[*outputs, args.code]) as (
         corpus_path,
         queries_path,
         qrels_path,

@@ -6,22 +6,22 @@ import argparse
 import csv
 from pathlib import Path
 
-from embscale.provenance.artifacts import recorded
+from embscale.cli._note import recorded
+from embscale.parameters import flags
+from embscale.parameters.study import Limits
 
 COLUMNS = ("suite", "model", "checkpoint", "repo", "commit", "rows", "dims", "licence", "status", "reason")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("--suite", dest="suites", action="append", default=[], help="can be given again")
-    parser.add_argument("--layer-suite", dest="layer_suites", action="append", default=[], help="hidden states, too")
-    parser.add_argument("--local-path", dest="local_paths", action="append", default=[], metavar="MODEL=FOLDER")
+    parser.add_argument("--suites", nargs="*", required=True, help="of the study")
+    parser.add_argument("--layer-suites", nargs="*", required=True, help="whose hidden states are taken, too")
+    parser.add_argument("--local-paths", nargs="*", required=True, metavar="MODEL=FOLDER")
     parser.add_argument("--registry", type=Path, required=True)
     parser.add_argument("--pins", type=Path, required=True)
     parser.add_argument("--token", action="store_true", help="there is one, so gated checkpoints are asked for")
-    parser.add_argument("--max-table-gb", type=float, required=True)
-    parser.add_argument("--max-checkpoint-gb", type=float, required=True)
-    parser.add_argument("--max-download-gb", type=float, required=True)
+    flags.add(parser, Limits)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="CSV")
 
 
@@ -29,11 +29,7 @@ def run(args: argparse.Namespace) -> None:
     """Plan, write a row for each checkpoint."""
     from embscale.checkpoints import suites
 
-    names = ("suites", "layer_suites", "local_paths", "token", "max_table_gb", "max_checkpoint_gb", "max_download_gb")
-    params = {name: getattr(args, name) for name in names}
-    with recorded(command="inventory", params=params, inputs=[args.registry, args.pins], outputs=[args.output]) as (
-        output,
-    ):
+    with recorded(args, inputs=[args.registry, args.pins], outputs=[args.output]) as (output,):
         planned = suites.plan(
             suites.load(args.registry, args.pins),
             args.suites,

@@ -6,8 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
         *(args.output / f"{name}.csv" for name in sources),
     ]
     inputs = [path for paths in sources.values() for path in paths]
-    with recorded(command="keep", params={"metric": args.metric}, inputs=inputs, outputs=outputs) as (
+    with recorded(args, inputs=inputs, outputs=outputs) as (
         metrics,
         curves,
         *csv,

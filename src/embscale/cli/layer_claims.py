@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,8 +43,7 @@ def run(args: argparse.Namespace) -> None:
     paths = {kind: getattr(args, kind) for kind in KINDS}
     inputs = [*(path for several in paths.values() for path in several), args.claims, published_scores.LAYERS_FILE]
     outputs = [args.output, *(args.tables / f"{name}.md" for name in TABLES)]
-    params = {"texts": args.texts, "other_texts": args.other_texts}
-    with recorded(command="layer-claims", params=params, inputs=inputs, outputs=outputs) as (
+    with recorded(args, inputs=inputs, outputs=outputs) as (
         csv,
         run_,
         not_run,

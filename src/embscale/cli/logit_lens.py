@@ -6,18 +6,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from embscale.cli.geometry import KEYS, add_keys, described
-from embscale.provenance.artifacts import recorded
+from embscale.cli._note import recorded
+from embscale.cli.geometry import add_keys, described
+from embscale.parameters import flags
+from embscale.parameters.layers import LogitLens
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT_DIR", help="a folder in the Hugging Face layout")
     parser.add_argument("states", type=Path, metavar="STATES.safetensors", help="of this checkpoint")
-    parser.add_argument("--vectors", type=int, required=True, help="hidden states of each layer to look at")
-    parser.add_argument("--chunk", type=int, required=True, help="hidden states at once; bounds the memory")
-    parser.add_argument("--groups", type=int, required=True, help="of texts, left out in turn for the intervals")
-    parser.add_argument("--seed", type=int, required=True, help="of the choice of hidden states and of the groups")
+    flags.add(parser, LogitLens)
     add_keys(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="LENS.csv")
 
@@ -30,10 +29,9 @@ def run(args: argparse.Namespace) -> None:
 
     from embscale.layers import hidden_states, logit_lens, running
 
-    params = {name: getattr(args, name) for name in ("first_position", "vectors", "groups", "seed", *KEYS)}
     inputs = [args.states, *running.checkpoint_files(args.checkpoint)]
     facts: dict[str, str] = {}
-    with recorded(command="logit-lens", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
+    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         states = hidden_states.load(args.states)
         model_type = json.loads((args.checkpoint / "config.json").read_text("utf-8")).get("model_type", "")
         rows = pd.DataFrame(columns=logit_lens.COLUMNS)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from embscale.cli._note import recorded
 from embscale.cli._rows import add_where
-from embscale.provenance.artifacts import note_path, read_note, recorded
+from embscale.provenance.artifacts import note_path, read_note
 from embscale.rows import tidy
 from embscale.texts import beir
 
@@ -64,8 +65,7 @@ def run(args: argparse.Namespace) -> None:
         *notes,
     ]
     outputs = [args.variables, *(args.tables / f"{name}.md" for name in TABLES)]
-    params = {"study": args.study, "where": args.where, "vocab_size": args.vocab_size, "texts": args.texts}
-    with recorded(command="numbers", params=params, inputs=inputs, outputs=outputs) as (variables, *tables):
+    with recorded(args, inputs=inputs, outputs=outputs) as (variables, *tables):
         scores = tidy.read([args.scores], (), where=args.where)
         probes = tidy.read(args.probes, (), where=[])
         read_notes = {note.name.partition(".")[0]: read_note(note) for note in notes}

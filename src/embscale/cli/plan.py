@@ -21,16 +21,16 @@ def add_study(parser: argparse.ArgumentParser) -> None:
     """Declare where the parameters lie; the defaults are those of the repository's top."""
     parser.add_argument("study", type=Path, nargs="*", metavar="STUDY.yaml", help="overlays, the last on top")
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="what the overlay lies over")
-    parser.add_argument("--schema", type=Path, default=Path("workflow/schema/params.schema.yaml"))
 
 
 def read_study(args: argparse.Namespace) -> dict[str, Any]:
     """The parameters as the workflow reads and checks them."""
-    from embscale import parameters
+    from embscale.parameters import checking as parameters
+    from embscale.parameters.study import study_schema
 
     try:
         config = parameters.read(args.params, args.study)
-        parameters.check(config, args.schema, source=str(args.study[-1] if args.study else args.params))
+        parameters.check(config, study_schema(), source=str(args.study[-1] if args.study else args.params))
     except parameters.ParameterError as error:
         raise EmbscaleError(str(error)) from error
     return config

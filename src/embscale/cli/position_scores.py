@@ -10,9 +10,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from embscale.cli._keys import OfSuite
+from embscale.cli._note import recorded
 from embscale.cli.positions import local_files, open_checkpoint
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
+from embscale.parameters import flags
+from embscale.parameters.primer import PositionSeeds
+from embscale.parameters.scores import Bootstrap
 from embscale.texts import beir, tokens
 
 
@@ -23,11 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beir", type=Path, required=True, metavar="FOLDER", help="a task in the BEIR format")
     parser.add_argument("--tokens", type=Path, required=True, help="the task tokenised by embscale tokenize")
     parser.add_argument("--metric", required=True, help="MTEB's name of it, such as ndcg_at_10")
-    parser.add_argument("--seeds", type=int, nargs="+", required=True, help="of random positions and tables")
-    parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the queries")
-    parser.add_argument("--bootstrap-seed", type=int, required=True, help="of the resamples")
-    parser.add_argument("--suite", required=True, help="goes into the rows")
-    parser.add_argument("--model", required=True, help="goes into the rows")
+    flags.add(parser, PositionSeeds, Bootstrap)
+    flags.add(parser, OfSuite)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
 
 
@@ -44,12 +45,8 @@ def run(args: argparse.Namespace) -> None:
     names = (location.tensor.name,)
     needed = positions.needed_tensor(config)
     files = local_files(source, weights, [names, *([needed] if needed else [])])
-    named = ("checkpoint", "subfolder", "metric", "seeds", "resamples", "bootstrap_seed", "suite", "model")
-    params = {name: getattr(args, name) for name in named}
     inputs = [*beir.files(args.beir, "test"), args.tokens, *files]
-    with recorded(command="position-scores", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (
-        output,
-    ):
+    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         data = beir.load(args.beir)
         groups, made_of = tokens.load(args.tokens)
         if made_of["data_sha256"] != data.sha256:
@@ -67,6 +64,6 @@ def run(args: argparse.Namespace) -> None:
             vectors=both[len(stored) :],
             metric=args.metric,
             seeds=args.seeds,
-            resamples=args.resamples,
+            resamples=args.bootstrap_resamples,
             bootstrap_seed=args.bootstrap_seed,
         ).assign(suite=args.suite, model=args.model).to_csv(output, index=False)

@@ -12,8 +12,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embscale.cli._keys import OfModel, known_step
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
+from embscale.parameters import flags
+from embscale.parameters.primer import PositionRows
 
 if TYPE_CHECKING:
     from embscale.checkpoints.ranges import Source
@@ -26,13 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("checkpoint", metavar="REPO[@REVISION] | FOLDER | package:NAME/FOLDER | TABLE.safetensors")
     parser.add_argument("--subfolder", default="", help="the checkpoint's folder inside the repository")
-    parser.add_argument("--places", type=int, required=True, help="distances to be told of schemes without a table")
-    parser.add_argument(
-        "--seed", dest="seeds", type=int, action="append", default=[], help="of a random table; can be given again"
-    )
-    parser.add_argument("--suite", required=True, help="goes into the rows")
-    parser.add_argument("--model", required=True, help="goes into the rows")
-    parser.add_argument("--step", required=True, help="goes into the rows; main if it is not known")
+    flags.add(parser, PositionRows, OfModel)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
 
 
@@ -44,14 +41,10 @@ def run(args: argparse.Namespace) -> None:
     from embscale.primer import positions
     from embscale.tables import table_files
 
-    keys = {"suite": args.suite, "model": args.model, "step": "" if args.step == "main" else args.step}
-    names = ("places", "seeds", "checkpoint", "subfolder", "suite", "model", "step")
-    params = {name: getattr(args, name) for name in names}
-    if args.places < 1:
-        raise EmbscaleError(f"--places {args.places}: expected one at least")
+    keys = {"suite": args.suite, "model": args.model, "step": known_step(args.step)}
     if Path(args.checkpoint).is_file():
         path = Path(args.checkpoint)
-        with recorded(command="positions", params=params, inputs=[path], outputs=[args.output]) as (output,):
+        with recorded(args, inputs=[path], outputs=[args.output]) as (output,):
             rows = positions.table_rows(table_files.load(path).astype(np.float64), seeds=args.seeds)
             rows.assign(**keys).to_csv(output, index=False, float_format="%.8g")
         return
@@ -60,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     endings = positions.needed_tensor(config)
     weights = Weights(source) if endings else None
     inputs = local_files(source, weights, [endings] if endings else [])
-    with recorded(command="positions", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
+    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         read = weights.read if weights else lambda endings: None
         rows = positions.position_rows(config, read, places=args.places, seeds=args.seeds)
         rows.assign(**keys).to_csv(output, index=False, float_format="%.8g")

@@ -11,12 +11,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embscale.provenance.artifacts import recorded
+from embscale.cli._note import recorded
+from embscale.parameters import flags
+from embscale.parameters.primer import Biases, Gradient, Lookup, Offset, Order, Rotary, Sinusoidal, Space
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NUMBERS = "%.8g"  # digits enough to draw
+
+
+CONCEPTS: dict[str, tuple[str, type]] = {
+    "lookup": ("a text to its vectors: one-hot vectors, table, rows", Lookup),
+    "gradient": ("which rows of a table a text trains", Gradient),
+    "space": ("words as points in two dimensions", Space),
+    "offset": ("words at several positions, moved by what is added for them", Offset),
+    "order": ("texts of the same tokens in other orders", Order),
+    "sinusoidal": ("sinusoidal positions and their products", Sinusoidal),
+    "rotary": ("a query and a key, turned by their positions", Rotary),
+    "biases": ("the biases of ALiBi and the buckets of T5", Biases),
+}
+OF_TABLE = ("lookup", "gradient", "space", "offset", "order")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,46 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         made.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
         return made
 
-    made = concept("lookup", "a text to its vectors: one-hot vectors, table, rows", of_table=True)
-    made.add_argument("--text", required=True)
-    made.add_argument("--columns", type=int, required=True, help="of the table that are shown")
-    made.add_argument("--neighbours", type=int, required=True, help="rows shown on each side of those used")
-
-    made = concept("gradient", "which rows of a table a text teaches", of_table=True)
-    made.add_argument("--text", required=True)
-
-    made = concept("space", "words as points in two dimensions", of_table=True)
-    made.add_argument("--word", dest="words", action="append", required=True, help="can be given again")
-
-    made = concept("offset", "words at several places, moved by positions that are added", of_table=True)
-    made.add_argument("--word", dest="words", action="append", required=True, help="can be given again")
-    made.add_argument("--place", dest="places", type=int, action="append", required=True, help="can be given again")
-
-    made = concept("order", "texts of the same tokens in other orders", of_table=True)
-    made.add_argument("--text", dest="texts", action="append", required=True, help="can be given again")
-    made.add_argument("--layers", type=int, required=True, help="of attention")
-    made.add_argument("--seed", type=int, required=True, help="of the layers' weights")
-
-    made = concept("sinusoidal", "sinusoidal positions and their products")
-    made.add_argument("--places", type=int, required=True)
-    made.add_argument("--width", type=int, required=True)
-
-    made = concept("rotary", "a query and a key, turned by their places")
-    made.add_argument("--width", type=int, required=True)
-    made.add_argument("--base", type=float, required=True, help="of the frequencies")
-    made.add_argument(
-        "--first-place", dest="first_places", type=int, action="append", required=True, help="can be given again"
-    )
-    made.add_argument("--distances", type=int, required=True, help="so many, from 0")
-    made.add_argument("--pair", type=int, required=True, help="of columns, shown as arrows")
-    made.add_argument("--seed", type=int, required=True, help="of the query and the key")
-
-    made = concept("biases", "the biases of ALiBi and the buckets of T5")
-    made.add_argument("--heads", type=int, required=True)
-    made.add_argument("--places", type=int, required=True)
-    made.add_argument("--buckets", type=int, required=True)
-    made.add_argument("--max-distance", type=int, required=True)
-
+    for name, (words, group) in CONCEPTS.items():
+        flags.add(concept(name, words, of_table=name in OF_TABLE), group)
     made = concept("sizes", "parameters in the tables of every model of the registry")
     made.add_argument("--registry", type=Path, required=True)
     made.add_argument("--partial", type=Path, required=True, metavar="MD", help="the same as a Markdown table")
@@ -78,17 +55,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Compute and write the rows of one concept."""
-    paths = {"table", "tokenizer", "registry", "partial", "output"}
-    params = {name: value for name, value in vars(args).items() if name not in paths}
     if args.concept == "sizes":
-        _sizes(args, params)
+        _sizes(args)
         return
     inputs = []
     if "table" in args:
         from embscale.texts import tokens
 
         inputs = [args.table, tokens.tokenizer_file(args.tokenizer)]
-    with recorded(command="primer", params=params, inputs=inputs, outputs=[args.output]) as (output,):
+    with recorded(args, inputs=inputs, outputs=[args.output]) as (output,):
         ROWS[args.concept](args).to_csv(output, index=False, float_format=NUMBERS)
 
 
@@ -164,12 +139,12 @@ def _biases(args: argparse.Namespace) -> pd.DataFrame:
     return bias_rows(heads=args.heads, places=args.places, buckets=args.buckets, max_distance=args.max_distance)
 
 
-def _sizes(args: argparse.Namespace, params: dict[str, object]) -> None:
+def _sizes(args: argparse.Namespace) -> None:
     from embscale.checkpoints import suites
     from embscale.primer.sizes import size_rows, sizes_table
 
     outputs = [args.output, args.partial]
-    with recorded(command="primer", params=params, inputs=[args.registry], outputs=outputs) as (output, partial):
+    with recorded(args, inputs=[args.registry], outputs=outputs) as (output, partial):
         # No pins: sizes do not depend on the commits that revisions are pinned to.
         sizes = size_rows(suites.load(args.registry, Path("no pins")))
         sizes.to_csv(output, index=False)

@@ -6,38 +6,16 @@ import argparse
 from pathlib import Path
 
 from embscale.cli import _layers
-from embscale.provenance.artifacts import recorded
-
-OWN = ("texts", "classifiers", "splits", "inputs", "controls", "epochs", "tree_depth")
+from embscale.cli._keys import OfTexts
+from embscale.cli._note import recorded
+from embscale.parameters import flags
+from embscale.parameters.layers import Probe
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    _layers.add_states(parser)
-    parser.add_argument(
-        "--classifiers",
-        nargs="+",
-        required=True,
-        metavar="NAME",
-        help="logistic_regression, sgd (the study's own), decision_tree, lda, nearest_centroid, norm_only, "
-        "position_only, majority",
-    )
-    parser.add_argument(
-        "--splits", nargs="+", required=True, choices=("text", "token", "vector"), help="what both sides never share"
-    )
-    parser.add_argument(
-        "--inputs", nargs="+", required=True, metavar="NAME", help="raw, unit, z_scored, layer_normed, mean_removed"
-    )
-    parser.add_argument(
-        "--controls",
-        nargs="*",
-        required=True,
-        metavar="NAME",
-        help="scalar_norm, gaussian, study_random; none if empty",
-    )
-    _layers.add_sgd(parser)
-    parser.add_argument("--tree-depth", type=int, required=True, help="of the decision tree, at most")
-    _layers.add_arguments(parser)
+    parser.add_argument("states", type=Path, metavar="STATES.safetensors", help="from embscale states")
+    flags.add(parser, Probe, *_layers.GROUPS, OfTexts)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PROBES.csv")
     parser.add_argument("--confusion", type=Path, required=True, metavar="CONFUSION.csv[.gz]")
     parser.add_argument("--curves", type=Path, required=True, metavar="CURVES.csv[.gz]", help="of sgd, by epoch")
@@ -45,23 +23,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit one classifier per condition and seed; write rows, confusion counts and curves."""
-    from embscale.layers import classifiers, examples, hidden_states, probes
+    from embscale.layers import examples, hidden_states, probes
     from embscale.progress import progress
     from embscale.rows import tidy
 
-    for flag, known in (
-        ("classifiers", classifiers.CLASSIFIERS),
-        ("inputs", examples.INPUTS),
-        ("controls", tuple(examples.EXPECTED)),
-    ):
-        _layers.check(flag, getattr(args, flag), known)
     outputs = [args.output, args.confusion, args.curves]
-    with recorded(command="probe", params=_layers.params(args, *OWN), inputs=[args.states], outputs=outputs) as paths:
+    with recorded(args, inputs=[args.states], outputs=outputs) as paths:
         settings = _layers.settings(args, epochs=args.epochs, tree_depth=args.tree_depth)
         states = examples.held(hidden_states.load(args.states), memory_gb=args.memory_gb)
         used = examples.used_vectors(states, first_position=args.first_position)
         keys = _layers.keys(args, states, used)
-        layers, bootstrap = states.classes, {"resamples": args.resamples, "seed": args.bootstrap_seed}
+        layers, bootstrap = states.classes, {"resamples": args.bootstrap_resamples, "seed": args.bootstrap_seed}
         conditions = probes.conditions(args.classifiers, args.splits, args.inputs, args.controls)
         rows, confusion, curves = [], [], []
         found = {}

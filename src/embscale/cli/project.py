@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from embscale.cli._note import recorded
 from embscale.cli.render import add_page, page_metadata
-from embscale.provenance.artifacts import recorded
 from embscale.report import quarto
 
 
@@ -18,7 +18,7 @@ def run(args: argparse.Namespace) -> None:
     """Write Quarto's metadata and the page's design beside the text, and their note."""
     extra = page_metadata(args) | {"renderer": "Quarto"}
     outputs = [args.source.parent / name for name in quarto.PROJECT]
-    with recorded(command="project", params=extra, inputs=quarto.DESIGN, outputs=outputs) as temporary:
+    with recorded(args, inputs=quarto.DESIGN, outputs=outputs, facts={"machine": extra["machine"]}) as temporary:
         files = quarto.project(extra)
         for path, name in zip(temporary, quarto.PROJECT, strict=True):
             path.write_bytes(files[name])

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
 from embscale.report.machine import machine
 from embscale.report.pandoc import DESIGN
 from embscale.report.render import CHOICES, choose, render
@@ -73,8 +73,8 @@ def page_metadata(args: argparse.Namespace) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> None:
     """Make the page and its note."""
     renderer, extra = choose(args.renderer), page_metadata(args)
-    params = extra | {"renderer": renderer.label}
     # The note's source digests cover only Python; the page also follows from the files of its design.
     inputs = [args.source, *args.input, *DESIGN]
-    with recorded(command="render", params=params, inputs=inputs, outputs=[args.output]) as [page]:
+    facts = {"machine": extra["machine"], "renderer": renderer.label}
+    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as [page]:
         page.write_bytes(render(args.source, renderer, **extra).encode("utf-8"))

@@ -14,11 +14,14 @@ import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
+from embscale.parameters import flags
+from embscale.parameters.kinds import Device, SpecialTokens
+from embscale.parameters.scores import Bootstrap, Pooling
 from embscale.progress import progress
-from embscale.provenance.artifacts import recorded
 from embscale.scoring import engine, named_tables, scores
 from embscale.texts import beir, tokens
 
@@ -36,23 +39,6 @@ DEFAULTS = FAITHFUL | {"special_tokens": "exclude"}
 # Of these a run can have several; each table is made once for all.
 FACTORS = ("special_tokens", "pooling")
 
-# What the scores depend on beside files; it goes into the note.
-PARAMS = (
-    "tables",
-    "suite",
-    "model",
-    "tokenizer_name",
-    "variants",
-    "variants_of",
-    "metrics",
-    "pooling",
-    "special_tokens",
-    "max_length",
-    "faithful",
-    "resamples",
-    "bootstrap_seed",
-)
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
@@ -61,37 +47,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tokens",
         type=Path,
-        action="append",
+        nargs="*",
+        action="extend",
         default=[],
         metavar="TOKENS.safetensors",
         help="from embscale tokenize, in place of a tokenizer; one for each --beir; a task can have several",
     )
     parser.add_argument(
-        "--beir", type=Path, action="append", required=True, metavar="FOLDER", help="a task; can be given again"
+        "--beir", type=Path, nargs="+", action="extend", required=True, metavar="FOLDER", help="the tasks"
     )
-    parser.add_argument(
-        "--variant", dest="variants", action="append", default=[], help="of the tables beside full; can be given again"
-    )
+    parser.add_argument("--variants", nargs="*", action="extend", default=[], help="of the tables beside full")
     parser.add_argument(
         "--variants-of",
         choices=("all", "files", "last"),
         default="all",
         help="variants of every table, of those that are files, or of the last one",
     )
+    parser.add_argument("--metrics", nargs="*", action="extend", help="MTEB's names of them (ndcg_at_10)")
     parser.add_argument(
-        "--metric", dest="metrics", action="append", help="MTEB's name of it (ndcg_at_10); can be given again"
-    )
-    parser.add_argument(
-        "--pooling",
-        action="append",
-        choices=("mean", "sum", "max"),
-        help="of a text's tokens (mean); can be given again",
+        "--pooling", nargs="*", action="extend", choices=get_args(Pooling), help="of a text's tokens (mean)"
     )
     parser.add_argument(
         "--special-tokens",
-        action="append",
-        choices=("exclude", "include"),
-        help="of the tokenizer (exclude); can be given again",
+        nargs="*",
+        action="extend",
+        choices=get_args(SpecialTokens),
+        help="of the tokenizer (exclude)",
     )
     parser.add_argument("--max-length", type=int, help="tokens after which a text is cut (2048)")
     parser.add_argument(
@@ -99,12 +80,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="as the first study: special tokens in, tables rounded to bfloat16, random tables its legacy draw",
     )
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--device", choices=get_args(Device), default="auto")
     parser.add_argument("--suite", default="own", help="goes into the rows of tables that are files")
     parser.add_argument("--model", help="the same; the file's name")
     parser.add_argument("--tokenizer-name", help="goes into the rows; the folder's name")
-    parser.add_argument("--resamples", type=int, default=10_000, help="bootstrap resamples of the queries (10000)")
-    parser.add_argument("--bootstrap-seed", type=int, default=1, help="of the resamples (1)")
+    flags.add(parser, Bootstrap, defaults=flags.section("scores"))
     parser.add_argument("-o", "--output", type=Path, metavar="SCORES.csv", help="a row per score, with its interval")
     parser.add_argument("--per-query", type=Path, metavar="SCORES.parquet", help="a row per query")
 
@@ -131,8 +111,7 @@ def run(args: argparse.Namespace) -> None:
     tokenised_by = args.tokens or [tokens.tokenizer_file(args.tokenizer)]
     inputs = [*files, *tokenised_by, *(file for folder in args.beir for file in beir.files(folder, "test"))]
     outputs = [path for path in (args.output, args.per_query) if path]
-    params = {name: getattr(args, name) for name in PARAMS} | {"device": device}
-    with recorded(command="score", params=params, inputs=inputs, outputs=outputs) as paths:
+    with recorded(args, inputs=inputs, outputs=outputs, facts={"device": device}) as paths:
         tasks: list[tuple[Scorer, dict[str, Any]]] = []
         tokenizer = tokens.load_tokenizer(args.tokenizer) if args.tokenizer else None
         for number, folder in enumerate(args.beir):
@@ -149,7 +128,7 @@ def run(args: argparse.Namespace) -> None:
                     }
                     if shared in [keys for _, keys in tasks]:
                         factors = ", ".join(f"{name} {shared[name]}" for name in FACTORS)
-                        raise EmbscaleError(f"task {data.name}: asked for twice with {factors}; leave one away")
+                        raise EmbscaleError(f"task {data.name}: asked for twice with {factors}; drop one")
                     tasks.append((Scorer(data, *groups, pooling=pooling, depth=depth, device=device), shared))
         # A table that has to be drawn or computed is made once for all tasks.
         used = functools.reduce(np.union1d, (scorer.rows for scorer, _ in tasks))
@@ -168,7 +147,7 @@ def run(args: argparse.Namespace) -> None:
         per_query = pd.concat(rows, ignore_index=True)
         for path, output in zip(paths, outputs, strict=True):
             if output is args.output:
-                summary = scores.summarise(per_query, resamples=args.resamples, seed=args.bootstrap_seed)
+                summary = scores.summarise(per_query, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed)
                 summary.to_csv(path, index=False)
             else:
                 scores.write_parquet(per_query, path)
@@ -180,11 +159,11 @@ def _settle(args: argparse.Namespace) -> None:
         flag, wanted = f"--{name.replace('_', '-')}", [value] if name in FACTORS else value
         if args.tokens and name != "pooling":
             if getattr(args, name) is not None:
-                raise EmbscaleError(f"{flag} is for making tokens, and --tokens are made; leave one of the two away")
+                raise EmbscaleError(f"{flag} is for making tokens, and --tokens are made; drop one of the two")
         elif getattr(args, name) is None:
             setattr(args, name, wanted)
         elif args.faithful and getattr(args, name) != wanted:
-            raise EmbscaleError(f"--faithful means {flag} {value}; leave one of the two away")
+            raise EmbscaleError(f"--faithful means {flag} {value}; drop one of the two")
     if not (args.output or args.per_query):
         raise EmbscaleError("nowhere to write to: give -o SCORES.csv, --per-query SCORES.parquet or both")
     if not (args.tokens or args.tokenizer):

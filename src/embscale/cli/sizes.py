@@ -6,8 +6,8 @@ import argparse
 import math
 from pathlib import Path
 
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
 
 COLUMNS = ("suite", "model", "rows", "dims", "parameters")
 
@@ -34,8 +34,7 @@ def run(args: argparse.Namespace) -> None:
         if len(words) not in (3, 4):
             raise EmbscaleError(f"--model {' '.join(words)}: expected SUITE MODEL TABLE [CHECKPOINT]")
     inputs = [Path(file) for words in args.models for file in words[2:]]
-    params = {"models": [words[:2] for words in args.models]}
-    with recorded(command="sizes", params=params, inputs=inputs, outputs=[args.output]) as [output]:
+    with recorded(args, inputs=inputs, outputs=[args.output]) as [output]:
         rows = []
         for suite, model, table, *checkpoint in args.models:
             [shape] = shapes(Path(table))

@@ -15,11 +15,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import file_sha256, recorded
+from embscale.parameters import flags
+from embscale.parameters.layers import Cleaning, Positions, Running, Sample
+from embscale.provenance.artifacts import file_sha256
 
-PARAMS = ["text_split", "strip_html", "strip_punctuation", "texts_count", "min_tokens", "tokens", "first_position"]
-PARAMS += ["batch", "precision", "seed"]
+# What tells unfinished files of different runs apart.
+DECISIVE = ["text_split", "strip_html", "strip_punctuation", "texts_count", "min_tokens", "tokens", "texts_seed"]
+DECISIVE += ["first_position", "batch", "precision"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,19 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER", help="holds tokenizer.json")
     parser.add_argument("--texts", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="rows with a text")
     parser.add_argument("--text-split", metavar="NAME", help="keep only the rows whose metadata.split is NAME")
-    parser.add_argument("--strip-html", action="store_true", help="tags become spaces, entities characters")
-    parser.add_argument("--strip-punctuation", action="store_true", help="take out the Unicode categories P")
-    parser.add_argument("--texts-count", type=int, required=True, help="texts to take")
-    parser.add_argument("--min-tokens", type=int, required=True, help="texts with fewer are passed over")
-    parser.add_argument("--tokens", type=int, required=True, help="where longer texts are cut")
-    parser.add_argument("--first-position", type=int, required=True, help="leave out the positions before it")
-    parser.add_argument("--batch", type=int, required=True, help="texts in one forward pass")
-    parser.add_argument(
-        "--precision", choices=("float32", "float16", "bfloat16"), required=True, help="of the forward pass"
-    )
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--storage-gb", type=float, required=True, help="refuse a larger file (1 GB is 10^9 bytes)")
-    parser.add_argument("--seed", type=int, required=True, help="seed of the choice of texts")
+    flags.add(parser, Cleaning, Sample, Positions, Running)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="STATES.safetensors")
 
 
@@ -52,11 +44,10 @@ def run(args: argparse.Namespace) -> None:
     from embscale.texts.tokens import load_tokenizer, tokenizer_file
 
     device = choose_device(args.device).type
-    params = {name: getattr(args, name) for name in PARAMS} | {"device": device}
     weights = running.checkpoint_files(args.checkpoint)
     inputs = [args.texts, tokenizer_file(args.tokenizer), *weights]
-    facts: dict[str, Any] = {}
-    with recorded(command="states", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
+    facts: dict[str, Any] = {"device": device}
+    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         sample = samples.choose(
             samples.read_texts(args.texts, split=args.text_split),
             load_tokenizer(args.tokenizer),
@@ -65,8 +56,9 @@ def run(args: argparse.Namespace) -> None:
             tokens=args.tokens,
             strip_html=args.strip_html,
             strip_punctuation=args.strip_punctuation,
-            seed=args.seed,
+            seed=args.texts_seed,
         )
+        params = {name: getattr(args, name) for name in DECISIVE} | {"device": device}
         metadata = params | {"config_sha256": file_sha256(args.checkpoint / "config.json")}
         options = {"first_position": args.first_position, "metadata": metadata}
         planned = running.layout(running.skeleton(args.checkpoint), sample, precision=args.precision, **options)

@@ -11,7 +11,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embscale.provenance.artifacts import recorded
+from embscale.cli._note import recorded
+from embscale.parameters import flags
+from embscale.parameters.corpus import Vocabulary
+from embscale.parameters.training import METHODS, StaticSeed
 from embscale.texts import beir, tokens
 
 if TYPE_CHECKING:
@@ -20,44 +23,30 @@ if TYPE_CHECKING:
     from embscale.texts.tokens import TokenisedTexts
     from embscale.training.static_embeddings import Prediction
 
-METHODS = {
+WORDS = {
     "cbow": "word2vec: a token from the mean of its neighbours",
     "skip-gram": "word2vec: each neighbour from the token",
     "fasttext": "skip-gram with character n-grams",
     "glove": "weighted least squares on the logarithms of co-occurrence counts",
     "ppmi-svd": "truncated SVD of positive pointwise mutual information",
 }
-PATHS = ("corpus", "tokens", "tokenizer", "output")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags, those of each method apart."""
     methods = parser.add_subparsers(dest="method", required=True, metavar="METHOD")
-    for method, words in METHODS.items():
-        flags = methods.add_parser(method, help=words, description=f"Train a table: {words}.")
-        flags.add_argument("--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
-        flags.add_argument("--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize")
-        flags.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER")
-        flags.add_argument("--vocab-size", type=int, required=True, help="rows of the table")
-        flags.add_argument("--max-tokens", type=int, required=True, help="as many of the training split as a rung sees")
-        flags.add_argument("--order-seed", type=int, required=True, help="of the order of texts: the rung's seed")
-        flags.add_argument("--dim", type=int, required=True, help="columns of the table")
-        flags.add_argument("--window", type=int, required=True, help="the farthest neighbour that counts, in tokens")
-        flags.add_argument("--seed", type=int, required=True, help="of the initial vectors and of all draws")
-        flags.add_argument("-o", "--output", type=Path, required=True, metavar="TABLE.safetensors")
-        if method != "ppmi-svd":
-            flags.add_argument("--epochs", type=int, required=True)
-            flags.add_argument("--learning-rate", type=float, required=True, help="the highest")
-        if method == "glove":
-            flags.add_argument("--x-max", type=float, required=True, help="count from which a pair has full weight")
-        if method in ("cbow", "skip-gram", "fasttext"):
-            flags.add_argument("--subsample", type=float, required=True, help="share above which tokens are left out")
-            softmax = flags.add_mutually_exclusive_group(required=True)
-            softmax.add_argument("--negative", type=int, help="counter-examples for each prediction")
-            softmax.add_argument("--hierarchical-softmax", dest="negative", action="store_const", const=0)
-        if method == "fasttext":
-            flags.add_argument("--ngrams", type=int, nargs=2, required=True, metavar=("FEWEST", "MOST"))
-            flags.add_argument("--buckets", type=int, required=True, help="vectors that the n-grams share")
+    for method, words in WORDS.items():
+        made = methods.add_parser(method, help=words, description=f"Train a table: {words}.")
+        made.add_argument("--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
+        made.add_argument("--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize")
+        made.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER")
+        made.add_argument(
+            "--max-tokens", type=int, required=True, help="of the training split, as many as a model sees"
+        )
+        made.add_argument("--order-seed", type=int, required=True, help="of the order of texts: the model's seed")
+        made.add_argument("--dim", type=int, required=True, help="columns of the table")
+        flags.add(made, Vocabulary, METHODS[method], StaticSeed)
+        made.add_argument("-o", "--output", type=Path, required=True, metavar="TABLE.safetensors")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -67,10 +56,9 @@ def run(args: argparse.Namespace) -> None:
     from embscale.training import static_embeddings
 
     source = beir.corpus_file(args.corpus)
-    params = {name: value for name, value in vars(args).items() if name not in PATHS}
     inputs = [source, args.tokens, tokens.tokenizer_file(args.tokenizer)]
     facts: dict[str, Any] = {}
-    with recorded(command="static", params=params, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
+    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         stream, _, separator = streams.read(source, args.tokens, args.tokenizer, seed=args.order_seed)
         texts = streams.texts_of(stream[: args.max_tokens], separator=separator)
         static_embeddings.check(texts, vocab_size=args.vocab_size, window=args.window)

@@ -11,9 +11,11 @@ import argparse
 import re
 from pathlib import Path
 
+from embscale.cli._keys import OfSuite, OfTied
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
+from embscale.parameters import flags
 from embscale.progress import progress
-from embscale.provenance.artifacts import recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOKENS.safetensors",
         help="from embscale tokenize: also measure rows by how often these texts hold their tokens",
     )
-    parser.add_argument("--suite", required=True, help="goes into the rows")
-    parser.add_argument("--model", required=True, help="goes into the rows")
-    parser.add_argument("--tied", choices=("yes", "no", "unknown"), required=True, help="goes into the rows")
+    flags.add(parser, OfSuite, OfTied)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
 
 
@@ -43,9 +43,8 @@ def run(args: argparse.Namespace) -> None:
     keys = {"suite": args.suite, "model": args.model, "tied": args.tied}
     steps = [_step(text) for text in args.tables]
     inputs = [path for _, path in steps] + ([args.tokens] if args.tokens else [])
-    params = keys | {"steps": [step for step, _ in steps]}
     report = progress("table-geometry", len(steps))
-    with recorded(command="table-geometry", params=params, inputs=inputs, outputs=[args.output]) as (output,):
+    with recorded(args, inputs=inputs, outputs=[args.output]) as (output,):
         frames = []
         for done, (step, path) in enumerate(steps, 1):
             table = table_files.Stored.open(path)

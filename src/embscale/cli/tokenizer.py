@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.provenance.artifacts import recorded
+from embscale.cli._note import recorded
+from embscale.parameters import flags
+from embscale.parameters.corpus import Vocabulary
 from embscale.texts import beir
 from embscale.texts.tokens import END_OF_TEXT
 
@@ -13,7 +15,7 @@ from embscale.texts.tokens import END_OF_TEXT
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("corpus", type=Path, metavar="FOLDER", help="a folder in the BEIR format")
-    parser.add_argument("--vocab-size", type=int, required=True, help="tokens, the end of text among them")
+    flags.add(parser, Vocabulary)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER")
 
 
@@ -34,8 +36,7 @@ def run(args: argparse.Namespace) -> None:
         show_progress=False,
     )
     outputs = [args.output / "tokenizer.json", args.output / "tokenizer_config.json"]
-    params = {"vocab_size": args.vocab_size}
-    with recorded(command="tokenizer", params=params, inputs=[source], outputs=outputs) as temporary:
+    with recorded(args, inputs=[source], outputs=outputs) as temporary:
         tokenizer.train_from_iterator(texts, trainer)
         folder = temporary[0].parent / "saved"
         PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END_OF_TEXT).save_pretrained(folder)

@@ -7,8 +7,11 @@ import csv
 import shutil
 from pathlib import Path
 
+from embscale.cli._note import recorded
+from embscale.parameters import flags
+from embscale.parameters.corpus import Vocabulary
+from embscale.parameters.training import Length, Recipe, RunSeed
 from embscale.progress import progress
-from embscale.provenance.artifacts import recorded
 from embscale.texts import beir, streams, tokens
 
 CHECKPOINT_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
@@ -20,20 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
     parser.add_argument("--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--vocab-size", type=int, required=True)
     parser.add_argument("--width", type=int, required=True, help="columns of the embedding table")
-    parser.add_argument("--blocks", type=int, required=True)
-    parser.add_argument("--head-width", type=int, required=True, help="columns of an attention head")
-    parser.add_argument("--context", type=int, required=True, help="tokens of a sequence")
-    parser.add_argument("--batch", type=int, required=True, help="sequences in a step")
     parser.add_argument(
-        "--positions", choices=POSITIONS, required=True, help="turned in GPT-NeoX blocks, or learned in GPT-2's"
+        "--positions", choices=POSITIONS, required=True, help="rotary in GPT-NeoX blocks, or learned in GPT-2's"
     )
-    parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--checkpoints", type=int, nargs="+", required=True, help="steps after which to save")
-    parser.add_argument("--learning-rate", type=float, required=True, help="the highest")
-    parser.add_argument("--warmup", type=int, required=True, help="steps up to the highest learning rate")
-    parser.add_argument("--seed", type=int, required=True, help="of the initial weights and of the order of texts")
+    flags.add(parser, Vocabulary, Recipe, Length, RunSeed)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="gets stepN/ and losses.csv")
 
 
@@ -45,13 +39,11 @@ def run(args: argparse.Namespace) -> None:
 
     torch.use_deterministic_algorithms(True)
     source = beir.corpus_file(args.corpus)
-    names = ("width", "blocks", "head_width", "context", "batch", "steps", "checkpoints", "learning_rate", "warmup")
-    params = {name: getattr(args, name) for name in (*names, "vocab_size", "positions", "seed")}
     outputs = [args.output / "losses.csv"] + [
         args.output / f"step{step}" / name for step in args.checkpoints for name in CHECKPOINT_FILES
     ]
     inputs = [source, args.tokens, tokens.tokenizer_file(args.tokenizer), args.tokenizer / "tokenizer_config.json"]
-    with recorded(command="train", params=params, inputs=inputs, outputs=outputs) as temporary:
+    with recorded(args, inputs=inputs, outputs=outputs) as temporary:
         training, unseen, _ = streams.read(source, args.tokens, args.tokenizer, seed=args.seed)
         model = ladder.build(
             width=args.width,

@@ -6,20 +6,22 @@ import argparse
 from pathlib import Path
 
 from embscale.cli import _layers
+from embscale.cli._note import recorded
 from embscale.errors import EmbscaleError
-from embscale.provenance.artifacts import recorded
+from embscale.parameters import flags
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument(
         "--states",
-        action="append",
+        nargs="+",
+        action="extend",
         required=True,
         metavar="NAME=STATES.safetensors",
-        help="of one source of texts, all of one model; give two or more",
+        help="of two or more sources of texts, all of one model",
     )
-    _layers.add_arguments(parser)
+    flags.add(parser, *_layers.GROUPS)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="TRANSFER.csv")
 
 
@@ -30,8 +32,7 @@ def run(args: argparse.Namespace) -> None:
     paths = dict(_named(given) for given in args.states)
     if len(paths) < 2 or len(paths) < len(args.states):
         raise EmbscaleError("--states: give two or more, each with a name of its own")
-    params = _layers.params(args) | {"sources": list(paths)}
-    with recorded(command="transfer", params=params, inputs=list(paths.values()), outputs=[args.output]) as (path,):
+    with recorded(args, inputs=list(paths.values()), outputs=[args.output]) as (path,):
         sources = {name: hidden_states.load(file) for name, file in paths.items()}
         keys = {
             name: _layers.keys(
@@ -46,7 +47,9 @@ def run(args: argparse.Namespace) -> None:
             sources, settings, first_position=args.first_position, seeds=args.seeds, name=args.model
         ):
             described = keys[cell.tested_on] | cell.condition.described() | {"trained_on": cell.trained_on}
-            rows = probes.rows(cell.fits, args.seeds, layers, resamples=args.resamples, seed=args.bootstrap_seed)
+            rows = probes.rows(
+                cell.fits, args.seeds, layers, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed
+            )
             frames.append(rows.assign(**described))
         probes.complete(frames, probes.COLUMNS).to_csv(path, index=False)
 

@@ -9,11 +9,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from embscale.cli._note import recorded
+from embscale.parameters import flags
+from embscale.parameters.corpus import Vocabulary
+from embscale.parameters.scores import Bootstrap
+from embscale.parameters.training import Recipe, RunSeed, WarmRuns
 from embscale.progress import progress
-from embscale.provenance.artifacts import recorded
 from embscale.tables import table_files
 from embscale.texts import beir, streams, tokens
-from embscale.training.warm_start import STARTS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,22 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
     parser.add_argument("--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument(
-        "--start", dest="starts", action="append", choices=STARTS, required=True, help="can be given again"
-    )
-    parser.add_argument("--vocab-size", type=int, required=True)
-    parser.add_argument("--blocks", type=int, required=True)
-    parser.add_argument("--head-width", type=int, required=True, help="columns of an attention head")
-    parser.add_argument("--context", type=int, required=True, help="tokens of a sequence")
-    parser.add_argument("--batch", type=int, required=True, help="sequences in a step")
-    parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--checkpoints", type=int, nargs="+", required=True, help="steps after which to look")
-    parser.add_argument("--learning-rate", type=float, required=True, help="the highest")
-    parser.add_argument("--warmup", type=int, required=True, help="steps up to the highest learning rate")
-    parser.add_argument("--seed", type=int, required=True, help="of the initial weights and of the order of texts")
+    flags.add(parser, Vocabulary, Recipe, WarmRuns, RunSeed, Bootstrap)
     parser.add_argument("--metric", required=True, help="MTEB's name of it, such as ndcg_at_10")
-    parser.add_argument("--resamples", type=int, required=True, help="bootstrap resamples of the queries")
-    parser.add_argument("--bootstrap-seed", type=int, required=True, help="of the resamples")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
 
 
@@ -56,9 +45,8 @@ def run(args: argparse.Namespace) -> None:
     from embscale.training import ladder, warm_start
 
     torch.use_deterministic_algorithms(True)
-    params = {name: value for name, value in vars(args).items() if name not in PATHS}
     inputs = [*beir.files(args.corpus, "test"), args.tokens, tokens.tokenizer_file(args.tokenizer), args.table]
-    with recorded(command="warm-start", params=params, inputs=inputs, outputs=[args.output]) as (output,):
+    with recorded(args, inputs=inputs, outputs=[args.output]) as (output,):
         training, unseen, _ = streams.read(beir.corpus_file(args.corpus), args.tokens, args.tokenizer, seed=args.seed)
         groups, _ = tokens.load(args.tokens)
         scorer = Scorer(
@@ -95,6 +83,6 @@ def run(args: argparse.Namespace) -> None:
             checkpoints=args.checkpoints,
             metric=args.metric,
             score=score,
-            resamples=args.resamples,
+            resamples=args.bootstrap_resamples,
             bootstrap_seed=args.bootstrap_seed,
         ).to_csv(output, index=False)

@@ -13,7 +13,9 @@ import argparse
 import re
 from pathlib import Path
 
-from embscale.provenance.artifacts import recorded
+from embscale.cli._note import recorded
+from embscale.parameters import flags
+from embscale.parameters.scores import WordProbes
 from embscale.texts import tokens
 
 
@@ -21,35 +23,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("tables", nargs="+", metavar="TABLE", help="FILE, STEP=FILE or main=FILE")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER", help="holds tokenizer.json")
-    parser.add_argument(
-        "--variant", dest="variants", action="append", default=[], help="of the tables beside full; can be given again"
-    )
+    parser.add_argument("--variants", nargs="*", action="extend", default=[], help="of the tables beside full")
     parser.add_argument(
         "--analogies",
         type=Path,
-        nargs="+",
+        nargs="*",
         action="extend",
         default=[],
         metavar="FILE",
-        help="four words a line, ': SECTION' between them; can be given again",
+        help="four words a line under ': SECTION'",
     )
     parser.add_argument(
         "--similarity",
         type=Path,
-        nargs="+",
+        nargs="*",
         action="extend",
         default=[],
         metavar="FILE",
-        help="two words and a number a line; can be given again",
+        help="two words and a number a line",
     )
     parser.add_argument(
         "--tokens", type=Path, metavar="TOKENS.safetensors", help="texts that say how frequent words are"
     )
-    parser.add_argument(
-        "--random-seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5], help="of the random tables beside each (1 to 5)"
-    )
-    parser.add_argument("--resamples", type=int, default=10_000, help="bootstrap resamples of the entries (10000)")
-    parser.add_argument("--seed", type=int, default=1, help="of the resamples (1)")
+    flags.add(parser, WordProbes, defaults=flags.section("words"))
     parser.add_argument("--suite", default="own", help="goes into the rows")
     parser.add_argument("--model", help="the same; the file's name")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="WORDS.csv")
@@ -68,10 +64,8 @@ def run(args: argparse.Namespace) -> None:
     given = [re.fullmatch(r"(?:(\d+)=|main=)?(.+)", text) for text in args.tables]
     files = [(match[1], Path(match[2])) for match in given if match]
     sets = [words.OWN_FILE, *args.analogies, *args.similarity, *([args.tokens] if args.tokens else [])]
-    names = ("tables", "variants", "random_seeds", "resamples", "seed", "suite", "model")
-    params = {name: getattr(args, name) for name in names}
     inputs = [*(path for _, path in files), tokens.tokenizer_file(args.tokenizer), *sets]
-    with recorded(command="words", params=params, inputs=inputs, outputs=[args.output]) as (output,):
+    with recorded(args, inputs=inputs, outputs=[args.output]) as (output,):
         asked = [
             words.own_set(),
             *(words.read_analogies(path) for path in args.analogies),

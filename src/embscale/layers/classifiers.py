@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -25,22 +25,14 @@ from sklearn.tree import DecisionTreeClassifier
 
 from embscale.errors import EmbscaleError
 from embscale.layers.examples import Examples, norm_only, standardiser
+from embscale.parameters.layers import Classifier
 
 if TYPE_CHECKING:
     import torch
 
 LOGISTIC_REGRESSION = "logistic_regression"
 SGD = "sgd"
-CLASSIFIERS = (
-    LOGISTIC_REGRESSION,
-    SGD,
-    "decision_tree",
-    "lda",
-    "nearest_centroid",
-    "norm_only",
-    "position_only",
-    "majority",
-)
+CLASSIFIERS: tuple[str, ...] = get_args(Classifier)
 
 # scikit-learn's own numbers for logistic regression with L-BFGS, used by both routes so that they stop alike; only the
 # number of iterations is higher.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import cast, get_args
 
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit
@@ -15,11 +15,12 @@ from sklearn.preprocessing import StandardScaler
 
 from embscale.errors import EmbscaleError
 from embscale.layers.hidden_states import HiddenStates
+from embscale.parameters.layers import Input, Split
 
-SPLITS = ("text", "token", "vector")
+SPLITS: tuple[str, ...] = get_args(Split)
 RAW = "raw"
 MEAN_REMOVED = "mean_removed"
-INPUTS = (RAW, "unit", "z_scored", "layer_normed", MEAN_REMOVED)
+INPUTS: tuple[str, ...] = get_args(Input)
 
 # Written down before the controls were run (I-42): what a linear classifier makes of random vectors.
 # "chance": their distribution does not change when all signs are turned, and then the likelihood is highest with all

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -23,10 +23,11 @@ from sklearn.neighbors import NearestNeighbors
 from embscale.errors import EmbscaleError
 from embscale.layers.geometry import JACKKNIFE, order_of_layers, used_vectors
 from embscale.layers.hidden_states import HiddenStates
+from embscale.parameters.layers import Reduction
 from embscale.statistics import jackknife
 from embscale.statistics.vectors import RAW, UNIT, chunks, scaled
 
-REDUCTIONS = ("pca", "tsne", "umap")
+REDUCTIONS: tuple[str, ...] = get_args(Reduction)
 OUTLIER_REMOVED = "outlier_removed"
 EVERY, BLOCKS = "all", "blocks"  # with and without the first class, which is what block 1 receives
 NONE = "none"  # the vectors as they are, beside which the pictures are judged

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -32,17 +32,13 @@ from embscale.checkpoints.weights import weight_files
 from embscale.errors import EmbscaleError
 from embscale.layers.hidden_states import DESCRIBED, DTYPES, LAYER, file_metadata
 from embscale.layers.names import BLOCK_INPUT, EMBEDDING, FINAL_NORM
+from embscale.parameters.layers import Precision
 from embscale.progress import progress
 from embscale.texts.samples import Sample
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedConfig, PreTrainedModel
-
-Precision = Literal["float32", "float16", "bfloat16"]
-
-
-PRECISIONS = ("float32", "float16", "bfloat16")
 
 
 # A record of progress is written when what it counts is on disk, which takes time, so not after every batch.

@@ -114,16 +114,18 @@ def recorded(
     params: Mapping[str, Any],
     inputs: Sequence[Path] | Inputs,
     outputs: Sequence[Path],
+    paths: Mapping[str, Any] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Iterator[list[Path]]:
     """Hand out temporary paths for `outputs`; on success rename them and write the job's note.
 
     Args:
         command: the embscale command that runs.
-        params: every value, paths aside, that the result depends on.
+        params: every value that the command was given, by flag, but for paths.
         inputs: files read; their digests go into the note.  What is read before this begins: from `read_inputs`.
         outputs: files made, the main one first; its name plus ``.note.json`` is the note.
-        facts: what the job learns on the way and its note shall tell; filled until the job ends.
+        paths: the paths that it was given, by flag.
+        facts: what the job learns and its note is to say; filled until the job ends.
 
     Yields:
         One path per output, with the same suffix, in a fresh folder beside the first output.
@@ -148,6 +150,7 @@ def recorded(
         note = {
             "command": command,
             "params": dict(params) | ({"threads": limit()} if limit() else {}),
+            "paths": dict(paths or {}),
             "inputs": {_noted(path): digest for path, digest in read.digests.items()},
             "outputs": {p.as_posix(): file_sha256(t) for t, p in zip(temporary, outputs, strict=True)},
             "facts": dict(facts or {}),

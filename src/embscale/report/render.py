@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from embscale.errors import EmbscaleError
+from embscale.parameters.kinds import RendererName
 from embscale.report import offline, pandoc, qmd, quarto
 
-CHOICES = ("pandoc", "quarto")
+CHOICES: tuple[str, ...] = get_args(RendererName)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 from mteb.types import PromptType
 
 from embscale.errors import EmbscaleError
+from embscale.parameters.scores import Pooling
 from embscale.tables.table_files import chosen
 from embscale.tables.variants import Context
 from embscale.texts.tokens import TokenisedTexts, tokenise
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch.utils.data import DataLoader
 
-Pooling = Literal["mean", "sum", "max"]
 POOLINGS: tuple[str, ...] = get_args(Pooling)
 
 

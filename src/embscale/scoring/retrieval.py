@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,7 @@ from mteb.models.model_meta import ModelMeta
 from embscale.checkpoints import dtypes
 from embscale.devices import choose_device
 from embscale.errors import EmbscaleError
+from embscale.parameters.scores import Pooling
 from embscale.tables import table_files
 from embscale.texts.beir import RetrievalData
 from embscale.texts.tokens import TokenisedTexts
@@ -47,8 +48,6 @@ POOLED_COLUMNS = 128
 
 # The most that is kept of a table that has to be drawn or computed from its first row to its last.
 KEPT_BYTES = 2 * 2**30
-
-Pooling = Literal["mean", "sum", "max"]
 
 
 class Table(Protocol):

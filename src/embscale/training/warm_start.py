@@ -7,12 +7,13 @@ Within a seed all else is equal, the other weights and the order of texts too, s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pandas as pd
 
 from embscale.errors import EmbscaleError
+from embscale.parameters.training import Start
 from embscale.statistics.resampling import bootstrap_means, percentile_interval
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 HELDOUT_LOSS = "heldout_loss"
 
 # The first is what the others are compared with.
-STARTS = ("random", "random, frozen", "static", "static, frozen")
+STARTS: tuple[str, ...] = get_args(Start)
 
 COLUMNS = ("start", "seed", "width", "step", "metric", "value", "ci_low", "ci_high", "n")
 

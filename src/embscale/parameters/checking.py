@@ -85,22 +85,26 @@ def _merge(target: dict[str, Any], given: dict[str, Any]) -> None:
             target[key] = value
 
 
-def check(config: dict[str, Any], schema_path: Path, *, source: str = "params.yaml") -> None:
+def check(config: dict[str, Any], schema: dict[str, Any], *, source: str = "params.yaml") -> None:
     """Stop with every problem of the parameters, not only the first.
 
     Args:
         config: the parameters as Snakemake has merged them.
-        schema_path: a JSON Schema (draft 2020-12) written as YAML.
+        schema: a JSON Schema (draft 2020-12).
         source: where the parameters were read; each line of the message begins with it.
 
     Raises:
         ParameterError: one line per problem: the dotted key, what was given, what is allowed.
     """
-    schema = yaml.safe_load(schema_path.read_text("utf-8"))
+    if lines := problems(config, schema):
+        raise ParameterError("\n".join(f"{source}: {line}" for line in lines))
+
+
+def problems(config: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    """A line for each problem: the dotted key, what was given, what is allowed."""
     errors = STRICT_VALIDATOR(schema).iter_errors(_with_text_keys(config))
     lines = list(_odd_keys(config, "")) + [line for error in errors for line in _explain(error, schema)]
-    if lines:
-        raise ParameterError("\n".join(f"{source}: {line}" for line in sorted(set(lines))))
+    return sorted(set(lines))
 
 
 def _is_integer(_checker: object, value: object) -> bool:
@@ -152,13 +156,13 @@ def _explain(error: ValidationError, root: dict[str, Any]) -> Iterator[str]:
     elif error.validator == "required":
         for name in error.validator_value:
             if name not in given:
-                allowed = _allowed(schema.get("properties", {}).get(name, {}), root)
-                yield f"{_join(key, name)}: missing; allowed: {allowed}"
+                words = allowed(schema.get("properties", {}).get(name, {}), root)
+                yield f"{_join(key, name)}: missing; allowed: {words}"
     elif error.validator in ("anyOf", "oneOf") and (fitting := _fitting_branch(error)):
         for inner in fitting:
             yield from _explain(inner, root)
     elif error.validator in {"type", "enum", "const", "anyOf", "oneOf", "uniqueItems", *LIMITS}:
-        yield f"{key or 'parameters'}: given {_typed(given)}; allowed: {_allowed(schema, root)}{_hint(given, schema)}"
+        yield f"{key or 'parameters'}: given {_typed(given)}; allowed: {allowed(schema, root)}{_hint(given, schema)}"
     else:
         yield f"{key or 'parameters'}: {error.message}"
 
@@ -207,7 +211,7 @@ def _typed(value: object) -> str:
     return f"{value} ({'a whole number' if isinstance(value, int) else 'a decimal number'})"
 
 
-def _allowed(schema: dict[str, Any], root: dict[str, Any]) -> str:
+def allowed(schema: dict[str, Any], root: dict[str, Any]) -> str:
     """What a schema lets through, in a few words."""
     schema = _resolved(schema, root)
     if "enum" in schema:
@@ -216,7 +220,7 @@ def _allowed(schema: dict[str, Any], root: dict[str, Any]) -> str:
         return f"only {_plain(schema['const'])}"
     for word in ("anyOf", "oneOf"):
         if word in schema:
-            return ", or ".join(_allowed(branch, root) for branch in schema[word])
+            return ", or ".join(allowed(branch, root) for branch in schema[word])
     kinds = schema.get("type", [])
     name = " or ".join(TYPE_NAMES[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds)) or "a value"
     limits = [text.format(schema[word]) for word, text in LIMITS.items() if word in schema]
@@ -225,7 +229,7 @@ def _allowed(schema: dict[str, Any], root: dict[str, Any]) -> str:
     if "properties" in schema:
         limits.append(f"({', '.join(schema['properties'])})")
     words = name + (" " + " and ".join(limits) if limits else "")
-    return f"{words}, each {_allowed(schema['items'], root)}" if isinstance(schema.get("items"), dict) else words
+    return f"{words}, each {allowed(schema['items'], root)}" if isinstance(schema.get("items"), dict) else words
 
 
 def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,50 @@
+"""The note of a command: every flag that it was given, so that it can be run again from its note alone."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from embscale.provenance import artifacts
+from embscale.provenance.artifacts import Inputs
+
+ASIDE = ("command", "threads")  # of the namespace, which the note has elsewhere
+
+
+def recorded(
+    args: argparse.Namespace,
+    *,
+    inputs: Sequence[Path] | Inputs,
+    outputs: Sequence[Path],
+    facts: Mapping[str, Any] | None = None,
+) -> AbstractContextManager[list[Path]]:
+    """`embscale.provenance.artifacts.recorded` with all flags of the command, as they are when this is called.
+
+    Args:
+        args: what the command was given, from `embscale.cli.parse`.
+        inputs: files read.
+        outputs: files made, the main one first.
+        facts: what the job learns, filled until it ends.
+    """
+    params: dict[str, Any] = {}
+    paths: dict[str, Any] = {}
+    for name, value in vars(args).items():
+        if name not in ASIDE:
+            (paths if _is_path(value) else params)[name] = _plain(value)
+    return artifacts.recorded(
+        command=args.command, params=params, paths=paths, inputs=inputs, outputs=outputs, facts=facts
+    )
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, Path) or (isinstance(value, list) and any(isinstance(item, Path) for item in value))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (of any flag)
+    """A value as JSON has it."""
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value.as_posix() if isinstance(value, Path) else value

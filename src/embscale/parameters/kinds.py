@@ -1,0 +1,38 @@
+"""Kinds of parameters: a Python type with its limits, in the words of JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+Count = Annotated[int, {"minimum": 1}]
+Natural = Annotated[int, {"minimum": 0}]
+Seed = Natural
+Positive = Annotated[float, {"exclusiveMinimum": 0}]
+Share = Annotated[float, {"exclusiveMinimum": 0, "exclusiveMaximum": 1}]
+
+SET = {"uniqueItems": True}
+SOME = {"minItems": 1, "uniqueItems": True}
+Counts = Annotated[tuple[Count, ...], SOME]
+Seeds = Annotated[tuple[Seed, ...], SOME]
+
+Text = Annotated[str, {"pattern": "[^ ]"}]
+Texts = Annotated[tuple[Text, ...], SOME]
+Paths = Annotated[tuple[Text, ...], SET]
+Name = Annotated[str, {"pattern": r"^[A-Za-z0-9._-]+$"}]
+Names = Annotated[tuple[Name, ...], SET]
+Sha256 = Annotated[str, {"pattern": r"^(any|[0-9a-f]{64})$"}]
+
+Device = Literal["auto", "cpu", "cuda"]
+RendererName = Literal["pandoc", "quarto"]
+SpecialTokens = Literal["exclude", "include"]
+Metric = Annotated[str, {"pattern": r"^(ndcg|map|recall|precision)_at_(1|3|5|10|20|100)$"}]
+# The forms that `embscale.tables.variants` reads.
+Variant = Annotated[
+    str,
+    {
+        "pattern": r"^(crop(_pca)?:[0-9]+|(crop_random|crop_projection|pad|pad_rms):[0-9]+:[0-9]+"
+        r"|pad_ratio:([0-9.]+|inf):[0-9]+|pad_faithful:[0-9]+:[0-9]+(:(legacy|current))?"
+        r"|unit|centred|all_but_top:[0-9]+|whitened|sif:[0-9.e-]+|idf|bf16)$"
+    },
+]
+Variants = Annotated[tuple[Variant, ...], SET]

@@ -1,0 +1,99 @@
+"""Parameters of the scores of tables: retrieval, words, and the claims about both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from embscale.parameters.kinds import (
+    SET,
+    SOME,
+    Count,
+    Counts,
+    Metric,
+    Name,
+    Paths,
+    Seed,
+    Seeds,
+    SpecialTokens,
+    Variants,
+)
+
+Pooling = Literal["mean", "sum", "max"]
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """How intervals are resampled."""
+
+    bootstrap_resamples: Annotated[Count, "of the queries, texts or whatever an interval is over"]
+    bootstrap_seed: Annotated[Seed, "of the resampling"]
+
+
+@dataclass(frozen=True)
+class RandomTables:
+    """The random tables that others are compared with."""
+
+    dims: Annotated[Counts, "columns"]
+    seeds: Annotated[Seeds, "one table for each"]
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Other ways of scoring each model's last table, compared with the study's own."""
+
+    tables: Annotated[
+        tuple[Literal["output", "effective"], ...],
+        SET,
+        "beside the input table; effective means the rows as the first block receives them",
+    ]
+    variants: Annotated[Variants, "of the input table"]
+    pooling: Annotated[tuple[Literal["sum", "max"], ...], SET, "beside mean; sum ranks documents exactly as mean does"]
+    special_tokens: Annotated[tuple[SpecialTokens, ...], SET, "beside the tokenizer's own setting"]
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What is measured of a ranking."""
+
+    metrics: Annotated[tuple[Metric, ...], SOME, "MTEB's names of the metrics, such as ndcg_at_10"]
+
+
+@dataclass(frozen=True)
+class TableVariants:
+    """Changed tables."""
+
+    variants: Annotated[Variants, "of each model's last table; full is always scored"]
+
+
+@dataclass(frozen=True)
+class Scores(Bootstrap, TableVariants, Metrics):
+    """Retrieval scores of embedding tables."""
+
+    primary_metric: Annotated[Metric, "the one that figures show"]
+    random: RandomTables
+    factors: Factors
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Where the published claims are tested."""
+
+    task: Annotated[Name, "on which published suites are compared; the ladder's is that of the corpus"]
+
+
+@dataclass(frozen=True)
+class WordProbes:
+    """How tables are asked about words."""
+
+    random_seeds: Annotated[Seeds, "of the random tables beside each table"]
+    resamples: Annotated[Count, "of the bootstrap over the entries of a set"]
+    seed: Annotated[Seed, "of the resampling"]
+
+
+@dataclass(frozen=True)
+class Words(WordProbes):
+    """What tables know about words; the words that come with the package are always asked."""
+
+    analogies: Annotated[Paths, 'files with four words a line, ": SECTION" between them']
+    similarity: Annotated[Paths, "files with two words and a number a line"]

@@ -1,0 +1,79 @@
+"""All parameters of a study, in the order of ``params.yaml``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from embscale.parameters import schema
+from embscale.parameters.corpus import Corpus, HubTexts, Tokenizer
+from embscale.parameters.kinds import SET, Names, Positive, RendererName
+from embscale.parameters.layers import Layers
+from embscale.parameters.primer import Positions, Primer
+from embscale.parameters.scores import Claims, Scores, Words
+from embscale.parameters.training import Ladder, Static, WarmStart
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a study may fetch (1 GB is 10^9 bytes)."""
+
+    max_table_gb: Annotated[Positive, "a larger table is left out, and the report says so"]
+    max_checkpoint_gb: Annotated[Positive, "the same for whole checkpoints, which hidden states need"]
+    max_download_gb: Annotated[Positive, "a study that would fetch more stops before it starts"]
+
+
+@dataclass(frozen=True)
+class Hub(Limits):
+    """Published checkpoints, and what may be fetched of them."""
+
+    registry: Annotated[str, {"minLength": 1}, "file with what is known of every suite"]
+    pins: Annotated[str, {"minLength": 1}, "file with the commit that each revision stands for"]
+    local_paths: Annotated[
+        dict[str, Annotated[str, {"minLength": 1}]], "model: folder, for weights that a hub does not have"
+    ]
+
+
+@dataclass(frozen=True)
+class Report:
+    """How the report is made."""
+
+    renderer: Annotated[RendererName, "pandoc comes with the Python packages, quarto must be installed"]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study: its name, its texts and models, and every experiment on them."""
+
+    # results/hub is for what studies share.
+    study: Annotated[str, {"pattern": "^(?!hub$)[a-z][a-z0-9-]*$"}, "name; results lie under results/NAME"]
+    corpus: Corpus
+    tokenizer: Tokenizer
+    ladder: Ladder
+    suites: Annotated[Names, "published suites to study beside the ladder, by their names in the registry"]
+    hub: Hub
+    tasks: Annotated[Names, "retrieval tasks of MTEB to score on, beside the corpus"]
+    other_tasks: Annotated[
+        tuple[Annotated[str, {"pattern": "^[A-Za-z0-9._:-]+$"}], ...],
+        SET,
+        "tasks of MTEB of other kinds, or the tiers small and full",
+    ]
+    texts: Annotated[
+        dict[str, HubTexts],
+        {"propertyNames": {"pattern": "^(?!heldout$)[a-z][a-z0-9_-]*$"}},
+        "data sets of texts by name",
+    ]
+    scores: Scores
+    claims: Claims
+    layers: Layers
+    static: Static
+    words: Words
+    warm_start: WarmStart
+    primer: Primer
+    positions: Positions
+    report: Report
+
+
+def study_schema() -> dict[str, Any]:
+    """The JSON Schema of ``params.yaml``."""
+    return {"$schema": schema.DRAFT, **schema.of_group(Study)}

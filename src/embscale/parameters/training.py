@@ -1,0 +1,133 @@
+"""Parameters of what the study trains: the ladder, static embeddings, and models that start from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from embscale.parameters import schema
+from embscale.parameters.kinds import SOME, Count, Counts, Natural, Positive, Seed, Seeds, Variants
+
+Start = Literal["random", "random, frozen", "static", "static, frozen"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What all trained language models share: their shape but for the width, and how they learn."""
+
+    blocks: Annotated[Count, "transformer blocks"]
+    head_width: Annotated[Count, "columns of an attention head"]
+    context: Annotated[Count, "tokens of a sequence"]
+    batch: Annotated[Count, "sequences in a step"]
+    learning_rate: Annotated[Positive, "the highest"]
+    warmup: Annotated[Count, "steps up to the highest learning rate"]
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long a language model is trained."""
+
+    steps: Annotated[Count, "of training"]
+    checkpoints: Annotated[Seeds, "steps after which a checkpoint is saved"]
+
+
+@dataclass(frozen=True)
+class RunSeed:
+    """What distinguishes runs that are otherwise the same."""
+
+    seed: Annotated[Seed, "of the initial weights and of the order of texts"]
+
+
+@dataclass(frozen=True)
+class Ladder(RunSeed, Length, Recipe):
+    """The suite with a scale axis: decoder-only models that differ only in width."""
+
+    widths: Annotated[Counts, "columns of the embedding table, one model for each"]
+
+
+@dataclass(frozen=True)
+class WarmRuns:
+    """How language models that start from a static table are trained; the rest is as in the ladder."""
+
+    starts: Annotated[tuple[Start, ...], SOME, "what the table of the model is at first, and whether it learns"]
+    steps: Annotated[Count, "of training"]
+    checkpoints: Annotated[Seeds, "steps after which the loss is measured; tables are scored at both ends"]
+
+
+@dataclass(frozen=True)
+class WarmStart(WarmRuns):
+    """Language models that start from a static table."""
+
+    table: Annotated[str, {"pattern": "^[a-z-]+-d[0-9]+$"}, "one of the static ones; the model is as wide"]
+    seeds: Annotated[Seeds, "of the initial weights and of the order of texts, one run for each"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Static embeddings from counts alone."""
+
+    window: Annotated[Count, "the farthest neighbour that counts, in tokens"]
+
+
+@dataclass(frozen=True)
+class Learnt(Window):
+    """Static embeddings that are learnt."""
+
+    epochs: Annotated[Count, "passes over the tokens"]
+    learning_rate: Annotated[Positive, "the highest"]
+
+
+@dataclass(frozen=True)
+class Word2Vec(Learnt):
+    """Static embeddings from the prediction of tokens."""
+
+    subsample: Annotated[float, {"minimum": 0}, "share of all tokens above which a token is left out at random"]
+    negative: Annotated[Natural, "counter-examples for each prediction; 0 means hierarchical softmax"]
+
+
+@dataclass(frozen=True)
+class FastText(Word2Vec):
+    """Skip-gram with character n-grams."""
+
+    ngrams: Annotated[tuple[Count, ...], {"minItems": 2, "maxItems": 2}, "fewest and most characters of an n-gram"]
+    buckets: Annotated[Count, "vectors that the n-grams share"]
+
+
+@dataclass(frozen=True)
+class GloVe(Learnt):
+    """Weighted least squares on the logarithms of co-occurrence counts."""
+
+    x_max: Annotated[Positive, "count from which a pair has full weight"]
+
+
+METHODS: dict[str, type] = {
+    "cbow": Word2Vec,
+    "skip-gram": Word2Vec,
+    "fasttext": FastText,
+    "glove": GloVe,
+    "ppmi-svd": Window,
+}
+OF_METHODS = {
+    "additionalProperties": False,
+    "properties": {method: schema.of_group(group) for method, group in METHODS.items()},
+}
+
+
+@dataclass(frozen=True)
+class StaticSeed:
+    """What distinguishes trainings that are otherwise the same."""
+
+    seed: Annotated[Seed, "of the initial vectors and of all draws"]
+
+
+@dataclass(frozen=True)
+class Static(StaticSeed):
+    """Static embeddings of the ladder's tokens, each method a suite of its own."""
+
+    dims: Annotated[Counts, "columns of the tables"]
+    variants: Annotated[Variants, "scored beside each table, as under scores"]
+    methods: Annotated[
+        dict[str, Any],
+        OF_METHODS,
+        "methods by name, each with its settings",
+    ]

@@ -1,0 +1,177 @@
+"""The schema, params.yaml, the flags of commands and the docs come from one dataclass per group of parameters."""
+
+import argparse
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+import yaml
+
+import parameter_docs
+from embscale import cli
+from embscale.__main__ import commands
+from embscale.errors import EmbscaleError
+from embscale.parameters import flags, schema
+from embscale.parameters.kinds import SOME, Count, Share
+from embscale.parameters.layers import Fits
+from embscale.parameters.scores import Words
+from embscale.parameters.study import Study, study_schema
+
+ROOT = Path(__file__).resolve().parents[2]
+PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
+
+
+@dataclass(frozen=True)
+class Example:
+    """An example.
+
+    More of it.
+    """
+
+    counts: Annotated[tuple[Count, ...], SOME, "some numbers"]
+    share: Annotated[Share, "of 100 %"]
+    way: Annotated[Literal["a", "b"], "which way"]
+    strict: Annotated[bool, "whether or not"]
+
+
+def test_a_group_is_a_json_schema():
+    assert schema.of_group(Example) == {
+        "type": "object",
+        "description": "An example.",
+        "additionalProperties": False,
+        "required": ["counts", "share", "way", "strict"],
+        "properties": {
+            "counts": {
+                "type": "array",
+                "items": {"type": "integer", "minimum": 1},
+                "minItems": 1,
+                "uniqueItems": True,
+                "description": "some numbers",
+            },
+            "share": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "description": "of 100 %"},
+            "way": {"enum": ["a", "b"], "description": "which way"},
+            "strict": {"type": "boolean", "description": "whether or not"},
+        },
+    }
+
+
+def parsed(words, **options):
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    flags.add(parser, Example, **options)
+    return parser.parse_args(words)
+
+
+def test_flags_carry_a_group_there_and_back():
+    values = {"counts": [1, 2], "share": 0.5, "way": "b", "strict": True}
+    line = flags.line(Example, values)
+    assert line == "--counts 1 2 --share 0.5 --way b --strict"
+    args = parsed(shlex.split(line))
+    assert flags.problems(args) == [] and not hasattr(args, flags.GROUPS)
+    assert flags.read(args, Example) == Example((1, 2), 0.5, "b", True) == schema.build(Example, values)
+
+
+def test_defaults_can_be_left_out_and_are_shown():
+    given = {"counts": [3], "share": 0.25}
+    assert flags.read(parsed(["--way", "a"], defaults=given), Example) == Example((3,), 0.25, "a", False)
+    parser = argparse.ArgumentParser()
+    flags.add(parser, Example, defaults=given)
+    assert "of 100 % (0.25)" in parser.format_help()
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        ("--counts 0 --share 0.5 --way a", "--counts[0]: given 0 (a whole number); allowed: a whole number at"),
+        (
+            "--counts 1 --share 1.5 --way a",
+            "--share: given 1.5 (a decimal number); allowed: a number above 0 and below",
+        ),
+        ("--counts 2 2 --share 0.5 --way a", "--counts: given [2, 2] (a list of 2); allowed: a list of at least 1"),
+        ("--share 0.5 --way a --counts", "--counts: given [] (a list of 0); allowed: a list of at least 1 items"),
+    ],
+)
+def test_a_value_out_of_bounds_is_named_with_what_is_allowed(words, told):
+    assert flags.problems(parsed(words.split()))[0].startswith(told)
+
+
+def test_a_command_says_so_in_one_line(capsys):
+    line = flags.line(Fits, PARAMS["layers"]).replace("--chunk 4096", "--chunk 0")
+    own = "transfer --states a=b c=d --suite s --model m --step 1 -o out.csv"
+    with pytest.raises(SystemExit):
+        cli.parse("transfer", [*own.split()[1:], *shlex.split(line)])
+    error = capsys.readouterr().err
+    assert error.startswith("embscale transfer: --chunk: given 0 (a whole number); allowed: a whole number at least 1")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", ["gather a --bootstrap-resample 5", "primer rotary --bootstrap-resample=5"])
+def test_an_unknown_flag_is_named_with_the_nearest_known_one(words, capsys):
+    command, *rest = words.split()
+    with pytest.raises(SystemExit):
+        cli.parse(command, rest)
+    nearest = "; did you mean --bootstrap-resamples?" if command == "gather" else ""
+    assert f"embscale {command}: no flag --bootstrap-resample{nearest} (" in capsys.readouterr().err
+
+
+def test_params_yaml_names_the_parameters_of_the_dataclasses_in_their_groups():
+    def same(group, values):
+        assert set(values) == {parameter.name for parameter in schema.parameters(group)}
+        for parameter in schema.parameters(group):
+            inner = schema.plain(parameter.kind)
+            if schema.is_group(inner) and not schema.is_list(parameter.kind):
+                same(inner, values[parameter.name])
+
+    same(Study, PARAMS)
+
+
+def test_every_parameter_says_what_it_means():
+    for path, _, parameter in parameter_docs.leaves(Study):
+        assert parameter.meaning, path
+    for group in {group for several in parameter_docs.taken_by().values() for group in several}:
+        assert schema.of_group(group)["description"] and all(p.meaning for p in schema.parameters(group)), group
+
+
+def test_the_editors_schema_and_the_docs_are_those_of_the_dataclasses():
+    told = "run make docs"
+    assert json.loads((ROOT / "workflow/schema/params.schema.json").read_text("utf-8")) == study_schema(), told
+    assert (ROOT / "docs/parameters.md").read_text("utf-8") == parameter_docs.table(), told
+    first = (ROOT / "params.yaml").read_text("utf-8").partition("\n")[0]
+    assert first == "# yaml-language-server: $schema=workflow/schema/params.schema.json"
+
+
+def test_studies_lead_editors_to_the_same_schema():
+    for overlay in (ROOT / "studies").glob("*.yaml"):
+        assert "yaml-language-server" not in overlay.read_text("utf-8")  # an overlay need not have all keys
+
+
+def test_every_parameter_of_a_command_is_one_flag_of_its_name():
+    for command in commands():
+        known = cli.flags_of(command)
+        for group in flags.groups(cli.parser(command)):
+            assert {parameter.name for parameter in schema.parameters(group)} <= known, (command, group)
+
+
+def test_a_note_is_enough_for_the_command_line():
+    values = {"scores": ["a.parquet", "b c.parquet"], "csv": "x.csv", "parquet": "y", "bootstrap_resamples": 5}
+    values |= {"bootstrap_seed": 1}
+    words = cli.line("gather", values)
+    assert words[:3] == ["gather", "a.parquet", "b c.parquet"]
+    args = vars(cli.parse(words[0], words[1:]))
+    assert {name: args[name] for name in ("bootstrap_resamples", "bootstrap_seed")} == {
+        "bootstrap_resamples": 5,
+        "bootstrap_seed": 1,
+    }
+    with pytest.raises(EmbscaleError, match="embscale gather has no flag for unknown"):
+        cli.line("gather", values | {"unknown": 1})
+
+
+def test_words_of_a_group_are_quoted_for_a_shell():
+    values = {"analogies": ["a b.txt"], "similarity": [], "random_seeds": [1], "resamples": 2, "seed": 3}
+    line = flags.line(Words, values)
+    assert "'a b.txt'" in line
+    words = shlex.split(line)
+    assert words[words.index("--analogies") + 1] == "a b.txt"
+    assert words.index("--similarity") == len(words) - 1 or words[words.index("--similarity") + 1].startswith("--")

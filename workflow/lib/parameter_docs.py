@@ -1,0 +1,88 @@
+"""Write what is known of every parameter where people look it up: a JSON Schema for editors, a table for readers.
+
+python workflow/lib/parameter_docs.py workflow/schema/params.schema.json docs/parameters.md
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "src"))
+
+from embscale import cli  # noqa: E402 (found through the line above)
+from embscale.__main__ import commands  # noqa: E402
+from embscale.parameters import flags, schema  # noqa: E402
+from embscale.parameters.checking import allowed  # noqa: E402
+from embscale.parameters.study import Study, study_schema  # noqa: E402
+
+HEAD = """# Parameters
+
+The parameters in `params.yaml`, written by `make docs` from the dataclasses in `src/embscale/parameters`. An editor
+with a YAML language server shows the same beside each line. A study of your own is an overlay that names only what
+differs, such as `studies/tiny.yaml`; each value is checked before the first job. The commands of `embscale` in the last
+column take the parameter as a flag of the same name; parameters without one are read by the rules.
+
+| parameter | in `params.yaml` | allowed | meaning | commands |
+|---|---|---|---|---|
+"""
+LONGEST = 60  # characters of a value
+PATTERN = re.compile(r"matching (\S+)")
+
+
+def leaves(group: type, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], type, schema.Parameter]]:
+    """Every parameter of a group and of the groups within it: where it lies, the group it is of, itself."""
+    for parameter in schema.parameters(group):
+        inner = schema.plain(parameter.kind)
+        if schema.is_group(inner) and not schema.is_list(parameter.kind):
+            yield from leaves(inner, (*path, parameter.name))
+        else:
+            yield (*path, parameter.name), group, parameter
+
+
+def taken_by() -> dict[str, list[type]]:
+    """The groups of parameters that each command has declared, those of its subcommands too."""
+    return {command: list(dict.fromkeys(flags.groups(cli.parser(command)))) for command in commands()}
+
+
+def users(group: type, name: str, taken: dict[str, list[type]]) -> list[str]:
+    """The commands that take a parameter of a group."""
+    return [
+        command
+        for command, several in taken.items()
+        if any(issubclass(group, one) and name in {p.name for p in schema.parameters(one)} for one in several)
+    ]
+
+
+def cell(value: Any) -> str:  # noqa: ANN401 (of any parameter)
+    """A value as YAML has it, in a table."""
+    words = json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict | bool) else str(value)
+    words = words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
+    return f"`{words}`".replace("|", "\\|") if words else ""
+
+
+def table() -> str:
+    """The page of all parameters."""
+    values, root, taken = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8")), study_schema(), taken_by()
+    lines = []
+    for path, group, parameter in leaves(Study):
+        value = values
+        for name in path:
+            value = value[name]
+        words = PATTERN.sub(r"matching `\1`", allowed(schema.of_kind(parameter.kind), root)).replace("|", "\\|")
+        named = ", ".join(f"`{command}`" for command in users(group, parameter.name, taken))
+        lines.append(f"| `{'.'.join(path)}` | {cell(value)} | {words} | {parameter.meaning} | {named} |\n")
+    return HEAD + "".join(lines)
+
+
+if __name__ == "__main__":
+    schema_file, page = map(Path, sys.argv[1:])
+    schema_file.write_text(json.dumps(study_schema(), indent=1, ensure_ascii=False) + "\n", "utf-8")
+    page.write_text(table(), "utf-8")
