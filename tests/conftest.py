@@ -9,6 +9,7 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, settings
 
+import stories
 from hub.repositories import SENTENCES, VOCABULARY, save_tokenizer
 from hub.server import Hub
 
@@ -146,3 +147,17 @@ def texts_file(tmp_path_factory):
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def trained_checkpoint(tmp_path_factory):
+    """The folder of a small Llama with three blocks, trained for seconds, and its tokenizer."""
+    folder = tmp_path_factory.mktemp("trained")
+    stories.save_checkpoint(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def reviews_file(tmp_path_factory):
+    """Two hundred texts with tags and entities of HTML and without ids."""
+    return stories.save_reviews(tmp_path_factory.mktemp("reviews") / "reviews.jsonl.gz")

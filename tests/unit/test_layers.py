@@ -1,14 +1,11 @@
 """One command for a checkpoint and its texts: the same rows and figures that the single commands make."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
 from embscale.cli import execute
 from embscale.provenance.artifacts import read_note
 
-REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 SMALL = "--seeds 1 2 --controls scalar_norm --resamples 20 --vectors 40 --groups 4 --dimensions 2 --neighbours 3"
 FIGURES = ("layer_accuracy", "layer_confusion", "layer_norms", "layer_reductions")
 
@@ -84,10 +81,8 @@ def test_help_states_every_value(capsys):
     assert "bootstrap resamples of the texts (2000)" in told and "of the splits (1 2 3 4 5)" in told
 
 
-@pytest.mark.skipif(not REFERENCE.is_dir(), reason=f"no reference data in {REFERENCE}")
-def test_the_whole_runs_on_a_real_checkpoint_and_real_texts(tmp_path):
-    checkpoint = REFERENCE / "checkpoints" / "karpathy--stories260K"
-    assert layers(checkpoint, REFERENCE / "text" / "imdb_test_1000.jsonl.gz", tmp_path, "--split", "text") == 0
+def test_the_whole_runs_on_a_trained_checkpoint_and_compressed_texts(trained_checkpoint, reviews_file, tmp_path):
+    assert layers(trained_checkpoint, reviews_file, tmp_path, "--split", "text") == 0
     rows = pd.read_csv(tmp_path / "probes.csv")
     of_all = rows[(rows["seed"] == "all") & (rows["metric"] == "accuracy") & (rows["control"] == "none")]
     accuracy = of_all.set_index("classifier")["value"]

@@ -4,7 +4,6 @@ import html
 import re
 import string
 import unicodedata
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from embscale.layers import hidden_states
 from embscale.texts import beir, samples, tokens
 
 LENGTH = 12
-REFERENCE = Path(__file__).resolve().parents[3] / "shared/reference"
 OPTIONS = {"count": 10, "min_tokens": LENGTH, "tokens": LENGTH, "strip_html": False, "strip_punctuation": False}
 OPTIONS |= {"seed": 0}
 
@@ -139,25 +137,22 @@ def test_a_bad_row_is_named_by_its_line(tmp_path, second):
         samples.read_texts(path, split=None)
 
 
-def test_real_reviews_run_through_a_real_checkpoint(tmp_path, capsys):
+def test_reviews_run_through_a_trained_checkpoint(trained_checkpoint, reviews_file, tmp_path, capsys):
     """Films' reviews with tags in them, no ids, and a model that is trained."""
-    folder, reviews = REFERENCE / "checkpoints/karpathy--stories260K", REFERENCE / "text/imdb_test_1000.jsonl.gz"
-    for path in (folder, reviews):
-        if not path.exists():
-            pytest.skip(f"no reference data: {path}")
     flags = ["--strip-html", "--texts-count", "100", "--min-tokens", "64", "--tokens", "64", "--first-position", "1"]
     flags += ["--batch", "32", "--precision", "float32", "--device", "cpu", "--storage-gb", "1", "--texts-seed", "1"]
     output = tmp_path / "states.safetensors"
-    arguments = [str(folder), "--tokenizer", str(folder), "--texts", str(reviews), *flags, "-o", str(output)]
+    folder = str(trained_checkpoint)
+    arguments = [folder, "--tokenizer", folder, "--texts", str(reviews_file), *flags, "-o", str(output)]
     assert execute("states", arguments) == 0, capsys.readouterr().err
     states = hidden_states.load(output)
-    assert states.classes == ("embedding", *(f"block {i}" for i in range(1, 6))) and len(states.text) == 100 * 63
-    tokenizer = tokens.load_tokenizer(folder)
-    raw = samples.read_texts(reviews, split=None)
-    assert len(raw) == 1000 and any("<br />" in text for text in raw.values())
+    assert states.classes == ("embedding", "block 1", "block 2", "block 3") and len(states.text) == 100 * 63
+    tokenizer = tokens.load_tokenizer(trained_checkpoint)
+    raw = samples.read_texts(reviews_file, split=None)
+    assert len(raw) == 200 and any("<br />" in text for text in raw.values())
     for text in range(5):
         review = html.unescape(re.sub("<[^>]*>", " ", raw[states.metadata["text_ids"][text]]))
         assert list(states.token[states.text == text]) == ids_of(tokenizer, review)[1:64]
-    # I-31: lengths grow from block to block, as in every pre-norm model.
+    # Lengths grow from block to block, as in every pre-norm model.
     lengths = [np.linalg.norm(states.arrays[layer], axis=1).mean() for layer in states.classes]
     assert lengths == sorted(lengths)

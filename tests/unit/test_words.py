@@ -1,10 +1,11 @@
 """Word probes: held against gensim, scikit-learn, scipy, closed forms, and vectors that know nothing."""
 
-from pathlib import Path
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import load_file, save_file
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
@@ -16,7 +17,6 @@ from embscale.scoring.words import WordSet, WordVectors
 from embscale.tables import random_tables, table_files
 from embscale.texts import tokens
 
-REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 TEXTS = tokens.TokenisedTexts(np.arange(40, dtype=np.int32) % 7, np.array([0, 20, 40]))
 NAMES = [f"{letter}{other}" for letter in "abcdefghij" for other in "klmnopqrst"]
 SETTINGS = {"form": "space", "random_seeds": [1, 2, 3], "resamples": 200, "seed": 1}
@@ -400,26 +400,32 @@ def test_a_table_of_another_tokenizer_is_told(tmp_path, tokenizer_folder, capsys
     assert error.count("\n") == 1 and "give the tokenizer that belongs to the table" in error
 
 
-def test_a_small_published_model_knows_pronouns(tmp_path):
-    folder = REFERENCE / "checkpoints" / "karpathy--stories260K"
-    if not folder.is_dir():
-        pytest.skip(f"no {folder}: the reference data are not here")
+# In the forms of Mikolov's questions and of WordSim-353.
+PAIRS = [("he", "she"), ("his", "her"), ("uncle", "aunt"), ("grandfather", "grandmother")]
+QUESTIONS = ": family\n" + "".join(f"{' '.join(a + b)}\n" for a in PAIRS for b in PAIRS if a != b)
+SIMILARITIES = "# Rated by hand\n# Word 1\tWord 2\tHuman (mean)\nbird\ttree\t3.5\nking\tman\t6.25\nlove\tsex\t6.77\n"
+
+
+def test_pronouns_of_a_trained_checkpoint_are_found_through_its_tokenizer(trained_checkpoint, tmp_path):
+    """What the model did not learn in seconds is put in: she is to he as her is to his."""
+    folder = tmp_path / "model"
+    shutil.copytree(trained_checkpoint, folder)
+    tokenizer = tokens.load_tokenizer(folder)
+    he, she, his, her = (tokenizer.token_to_id(f"▁{word}") for word in ("he", "she", "his", "her"))
+    weights = load_file(folder / "model.safetensors")
+    table = weights["model.embed_tokens.weight"]
+    table[her] = table[his] + table[she] - table[he]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
     assert execute("extract", [str(folder), "-o", str(tmp_path / "t.safetensors")]) == 0
-    sets = [str(REFERENCE / "words" / name) for name in ("questions-words.txt", "wordsim353.tsv")]
-    given = [
-        str(tmp_path / "t.safetensors"),
-        "--tokenizer",
-        str(folder),
-        "--analogies",
-        sets[0],
-        "--similarity",
-        sets[1],
-    ]
+    (tmp_path / "questions-words.txt").write_text(QUESTIONS)
+    (tmp_path / "wordsim353.tsv").write_text(SIMILARITIES)
+    given = [str(tmp_path / "t.safetensors"), "--tokenizer", str(folder)]
+    given += ["--analogies", str(tmp_path / "questions-words.txt"), "--similarity", str(tmp_path / "wordsim353.tsv")]
     given += ["-o", str(tmp_path / "w.csv")]
     assert execute("words", given) == 0
     made = pd.read_csv(tmp_path / "w.csv").set_index(["set", "section", "metric", "form"])
     family = made.loc[("questions-words", "family", "accuracy", "space")]
-    assert (family["value"], family["n"], family["total"]) == (1, 2, 506)  # he is to she as his is to her
-    assert made.loc[("wordsim353", "all", "spearman", "space"), "total"] == 353
+    assert (family["value"], family["n"], family["total"]) == (1, 2, 12)  # he is to she as his is to her
+    assert made.loc[("wordsim353", "all", "spearman", "space"), "total"] == 3
     # Its tokenizer marks the starts of words, so that no word has a second form.
     assert made.loc[("two forms", "all", "percentile", "both"), "reason"] == "the section is empty"
