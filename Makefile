@@ -56,7 +56,7 @@ check-page: $(VENV)/test ## open the finished pages in headless Chromium, and ta
 	@$(BIN)/pytest tests/browser --page $(PAGE) --explorer $(EXPLORER)
 	@cd tests && ../$(BIN)/python -m browser.screenshots ../$(PAGE) ../$(EXPLORER) '../$(EXPLORER)#view=layers' --output ../report/_site/pictures
 
-docs: $(VENV)/runtime ## draw the graph of rules and the README's figure anew, and write its findings
+docs: $(VENV)/runtime ## write the graph of rules, the README's figure and its findings anew
 	@$(BIN)/snakemake --cores all docs
 
 pdf: $(VENV)/test ## print the page to report/_site/index.pdf

@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 import readme
-import rulegraph
 from embscale.cli import execute
 from embscale.report import numbers
 from embscale.rows import tidy
@@ -67,37 +66,3 @@ def test_the_tree_of_the_readme_exists():
     named = re.findall(r"^    (\S+?),? ", tree, re.MULTILINE)
     made = {"results/", "logs/"}
     assert len(named) > 8 and [path for path in named if path not in made and not (ROOT / path).exists()] == []
-
-
-DOT = """digraph snakemake_dag {
-	0[label = "all", color = "0.1 0.6 0.85", style="rounded"];
-	1[label = "draw", color = "0.1 0.6 0.85", style="rounded"];
-	2[label = "score", color = "0.1 0.6 0.85", style="rounded"];
-	1 -> 0
-	2 -> 1
-	2 -> 0
-}
-"""
-
-
-def test_the_graph_of_rules_is_drawn_alike_each_time_without_implied_arrows(tmp_path):
-    graph = rulegraph.read(DOT)
-    assert set(graph.edges) == {("score", "draw"), ("draw", "all")}
-    where = rulegraph.places(graph)
-    assert [where[rule][1] for rule in ("score", "draw", "all")] == [0, -1, -2]
-    rulegraph.draw(graph, tmp_path / "a.svg")
-    rulegraph.draw(graph, tmp_path / "b.svg")
-    drawn = (tmp_path / "a.svg").read_bytes()
-    assert drawn == (tmp_path / "b.svg").read_bytes() and all(word in drawn for word in (b"score", b"draw", b"all"))
-
-
-def test_the_picture_of_the_rules_shows_every_rule_that_the_page_needs():
-    picture = (ROOT / "docs/rules.svg").read_text("utf-8")
-    rules = {
-        name
-        for path in (ROOT / "workflow/rules").glob("*.smk")
-        for name in re.findall(r"^rule (\w+):", path.read_text("utf-8"), re.MULTILINE)
-    }
-    # The default study fetches nothing and has no other tasks; two targets are not part of the page.
-    left_out = {name for name in rules if name.startswith("fetch_")} | {"evaluate", "docs", "layer_costs"}
-    assert {name for name in rules - left_out if f">{name}<" not in picture} == set()

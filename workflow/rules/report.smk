@@ -481,7 +481,7 @@ rule docs:
         figure="<results>/report/figures/scaling.svg",
         variables=rules.numbers.output.variables,
     output:
-        rules="docs/rules.svg",
+        rules="docs/rules.md",
         figure="docs/scaling.svg",
     log:
         "<logs>/docs.log",
@@ -491,6 +491,6 @@ rule docs:
         "../envs/embscale.yaml"
     shell:
         "exec 2> {log:q};"
-        " snakemake --rulegraph dot --nolock | python workflow/lib/rulegraph.py {output.rules:q};"
+        " snakemake --rulegraph mermaid-js --nolock | python workflow/lib/rulegraph.py {output.rules:q};"
         " cp {input.figure:q} {output.figure:q};"
         " python workflow/lib/readme.py {input.variables:q} README.md"
