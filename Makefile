@@ -72,16 +72,18 @@ $(VENV)/runtime: requirements.lock
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade pip
-	@# torch first and by itself, with what its build for this machine needs; setuptools builds the source packages.
-	@$(PIP) --no-compile --constraint requirements.lock $$(grep -E '^(torch|setuptools)==' requirements.lock)
-	@$(INSTALL) --requirement requirements.lock
+	@# setuptools first, as it builds packages that come as sources.
+	@$(INSTALL) --require-hashes --requirement <(sed -n '/^setuptools==/,/[^\\]$$/p' requirements.lock)
+	@$(INSTALL) --require-hashes --requirement requirements.lock
+	@# torch with what its build for this machine needs, which no lock file can know.
+	@$(PIP) --no-compile "$$(grep -oE 'torch==[0-9.]+' pyproject.toml)"
 	@$(INSTALL) --no-index --editable .
 	@touch $@
 
 $(VENV)/test: $(VENV)/runtime requirements-test.lock
 	@echo "adding the test tools"
-	@$(INSTALL) --requirement requirements-test.lock
+	@$(INSTALL) --require-hashes --requirement requirements-test.lock
 	@touch $@
 
-lock: ## write both lock files anew from pyproject.toml
-	@scratch=$$(mktemp -d) && trap 'rm -rf $$scratch' EXIT && $(PYTHON) workflow/lib/lock.py $$scratch
+lock: ## write both lock files anew from pyproject.toml; UPGRADE=--upgrade takes the newest versions
+	@scratch=$$(mktemp -d) && trap 'rm -rf $$scratch' EXIT && $(PYTHON) workflow/lib/lock.py $$scratch $(UPGRADE)

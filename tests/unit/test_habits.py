@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import lock
+
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
@@ -61,6 +63,24 @@ def test_the_addresses_of_the_package_are_those_of_the_citation_file():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     known = {cited.get("repository-code"), cited.get("url"), *(work["url"] for work in cited["references"])}
     assert set(PYPROJECT["project"]["urls"].values()) <= known
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-test.lock"])
+def test_every_locked_package_has_hashes_and_comes_from_no_place_in_particular(name):
+    """As PyPI has them: no local version, no address, and nothing that depends on the build of torch."""
+    entries = re.split(r"\n(?=[a-z])", (ROOT / name).read_text("utf-8"))[1:]
+    assert len(entries) > 20
+    for entry in entries:
+        assert re.fullmatch(r"([\w-]+)==([\w.]+)( ; [^\\]+)?( \\\n    --hash=sha256:[0-9a-f]{64})+\n?", entry), entry
+        assert not lock.OF_BUILD.match(entry)
+
+
+def test_make_finds_the_version_of_torch():
+    """By the same expression as the recipe."""
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    (expression,) = re.findall(r"grep -oE '(torch.*?)' pyproject.toml", MAKEFILE)
+    (found,) = re.findall(expression, text)
+    assert found in PYPROJECT["project"]["dependencies"]
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -196,13 +197,22 @@ def test_a_truncated_note_or_record_is_no_note_or_record(settled):
     [("9.9", "9.9", []), ("9.9+cpu", "9.9", []), ("9.9", "9.8", ["pytest"]), (pytest.__version__, "9.8", [])],
 )
 def test_results_of_another_library_version_are_made_again(settled, noted, locked, other):
-    (settled.root / "requirements.lock").write_text(f"# versions\npytest=={locked}\n")
-    versions = settle.locked_versions(settled.root / "requirements.lock")
+    lines = f"# versions\npytest=={locked} ; os_name != 'nt' \\\n    --hash=sha256:{'0' * 64}\n"
+    (settled.root / "requirements.lock").write_text(lines)
+    versions = settle.locked_versions(settled.root / "requirements.lock", settled.root / "none")
     assert versions == {"pytest": locked}
     assert settle.other_libraries({"libraries": {"pytest": noted, "python": "3.1"}}, versions) == other
     for path in (settled.root / "results/desk").glob("*.note.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"libraries": {"pytest": noted}}))
     assert wanted(settled) == (["a", "b"] if other else [])
+
+
+def test_the_version_of_torch_is_known_though_it_is_not_in_the_lock_file():
+    root = LIB.parents[1]
+    versions = settle.locked_versions(root / "requirements.lock", root / "pyproject.toml")
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    assert f"torch=={versions['torch']}" in project["dependencies"]
+    assert versions.keys() >= {"numpy", "mteb", "scikit-learn", "transformers"}
 
 
 def test_digests_are_taken_once_and_again_when_a_file_changes(tmp_path, monkeypatch):

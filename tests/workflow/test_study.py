@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 
+import settle
+
 ROOT = Path(__file__).resolve().parents[2]
 TINY = ["--configfile", "studies/tiny.yaml"]
 
@@ -225,10 +227,15 @@ def outputs(folder, study):
     return {Path(row[0]) for row in rows[1:]}
 
 
-@pytest.mark.parametrize("study", ["chapters", "data", "pictures", "studies", "index"])
-def test_no_study_writes_where_another_does(checkout, study):
+@pytest.fixture(scope="module")
+def theirs(checkout):
+    """What the default study and the tests of its pages write."""
     default = snakemake(checkout, "-n", "--summary").stdout.splitlines()
-    theirs = {Path(line.split("\t")[0]) for line in default if "\t" in line} | {Path("report/_site/pictures")}
+    return {Path(line.split("\t")[0]) for line in default if "\t" in line} | {Path("report/_site/pictures")}
+
+
+@pytest.mark.parametrize("study", ["chapters", "data", "pictures", "studies", "index"])
+def test_no_study_writes_where_another_does(checkout, theirs, study):
     ours = outputs(checkout, study)
     assert len(ours) > 100 and Path(f"report/_site/studies/{study}/index.html") in ours
     for ones, others in ((ours, theirs), (theirs, ours)):
@@ -270,5 +277,5 @@ def test_the_snakefile_needs_no_heavy_import(checkout):
 
 def test_the_lock_file_has_the_packages_of_the_corpus():
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
-    lock = (ROOT / "requirements.lock").read_text().splitlines()
-    assert set(params["corpus"]["packages"]) <= set(lock)
+    lock = settle.locked_versions(ROOT / "requirements.lock", ROOT / "pyproject.toml")
+    assert set(params["corpus"]["packages"]) <= {"==".join(item) for item in lock.items()}

@@ -1,42 +1,58 @@
-"""Write requirements.lock and requirements-test.lock: what pip installs for pyproject.toml today."""
+"""Write requirements.lock and requirements-test.lock: the versions and hashes that pip installs, on every platform.
+
+Versions that are locked stay as they are for as long as pyproject.toml allows them; ``--upgrade`` takes the newest.
+"""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADER = "# Exact versions of {what}; written by make lock, installed by make.\n"
+LOCK, TEST_LOCK = ROOT / "requirements.lock", ROOT / "requirements-test.lock"
+HEADER = "# Exact versions and hashes of {what}, for every platform; written by make lock.\n"
+WITHOUT_TORCH = """\
+# Not in it: torch=={torch} and the libraries for GPUs that its build for Linux requires.  Which build a machine needs
+# is its own matter, and builds of one version, such as that for processors alone, have other hashes than PyPI's.
+"""
+# What depends on the build of torch.
+OF_BUILD = re.compile(r"(torch|triton|(nvidia|cuda)-[\w-]+)==")
 
 
-def main(scratch: Path) -> None:
-    """Install in an empty environment, first what runs, then the test tools, and list each."""
+def main(scratch: Path, *flags: str) -> None:
+    """Resolve with uv, from an environment of its own, first what runs and then the test tools."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     subprocess.run([sys.executable, "-m", "venv", scratch / "venv"], check=True)
-    pip = [scratch / "venv" / "bin" / "pip"]
-    runtime = project["project"]["dependencies"]
-    # By itself and first: another package would draw in the newest build.
-    subprocess.run([*pip, "install", next(need for need in runtime if need.startswith("torch=="))], check=True)
-    subprocess.run([*pip, "install", "setuptools>=77", *runtime], check=True)
-    installed = _freeze(pip)
-    _write("requirements.lock", "all packages that the study needs", installed)
-    subprocess.run([*pip, "install", *project["project"]["optional-dependencies"]["test"]], check=True)
-    _write("requirements-test.lock", "the test tools", [line for line in _freeze(pip) if line not in installed])
+    subprocess.run([scratch / "venv/bin/pip", "install", "--quiet", "uv"], check=True)
+    # It builds the project itself, and packages that come as sources.
+    build = scratch / "build.in"
+    build.write_text("\n".join(project["build-system"]["requires"]), "utf-8")
 
+    def resolved(old: Path, *arguments: str | Path) -> dict[str, str]:
+        """Requirements with their hashes, by name; versions that an old file locks are preferred."""
+        new = scratch / old.name
+        new.write_bytes(old.read_bytes())
+        command = [scratch / "venv/bin/uv", "pip", "compile", "pyproject.toml", build, "--output-file", new, *arguments]
+        form = ("--universal", "--generate-hashes", "--no-annotate", "--no-header", "--quiet")
+        python = project["project"]["requires-python"].removeprefix(">=")
+        subprocess.run([*command, *form, "--python-version", python], cwd=ROOT, check=True)
+        found = re.findall(r"^([\w-]+)(==[^\\\n]*(?:\\\n[^\\\n]*)*)\n", new.read_text("utf-8"), re.MULTILINE)
+        return {name: f"{name}{rest}\n" for name, rest in found}
 
-def _freeze(pip: list[Path]) -> list[str]:
-    """``name==version`` lines; a local label such as ``+cpu`` belongs to one machine and is left out."""
-    # setuptools builds the project itself, so it is listed too.
-    listing = subprocess.run([*pip, "freeze", "--all"], check=True, capture_output=True, text=True).stdout
-    lines = [line.partition("+")[0] for line in listing.splitlines()]
-    return [line for line in lines if not line.startswith("pip==")]
-
-
-def _write(name: str, what: str, lines: list[str]) -> None:
-    (ROOT / name).write_text(HEADER.format(what=what) + "".join(f"{line}\n" for line in lines), "utf-8")
+    runtime = resolved(LOCK, *flags)
+    pins = scratch / "runtime.txt"
+    pins.write_text("".join(runtime.values()), "utf-8")
+    test = resolved(TEST_LOCK, "--extra", "test", "--constraint", pins, *flags)
+    torch = next(need for need in project["project"]["dependencies"] if need.startswith("torch==")).partition("==")[2]
+    listed = "".join(text for text in runtime.values() if not OF_BUILD.match(text))
+    header = HEADER.format(what="all packages that the study needs") + WITHOUT_TORCH.format(torch=torch)
+    LOCK.write_text(header + listed, "utf-8")
+    listed = "".join(text for name, text in test.items() if name not in runtime)
+    TEST_LOCK.write_text(HEADER.format(what="the test tools") + listed, "utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

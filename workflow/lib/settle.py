@@ -12,6 +12,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ from guards import RunLock
 
 # Where rules write.  A note that names a file elsewhere, as one of a command run by hand may, is not the workflow's.
 WRITTEN = (Path("results"), Path("report/_site"))
-LOCK = Path("requirements.lock")
+LOCK, PROJECT = Path("requirements.lock"), Path("pyproject.toml")
 KNOWN_DIGESTS = Path(".snakemake/embscale.digests.json")
 NOT_RESULTS = ("benchmarks", "_page", ".gitignore")  # among the results, made by no rule: Quarto leaves the latter two
 OLDEST = 1.0  # s since 1970: older than any input, but not 0, which Snakemake takes for no time at all
@@ -147,10 +148,15 @@ def _record(path: Path) -> dict[str, Any] | None:
     return next(filter(None, map(read_record, (path, *path.parents))), None)
 
 
-def locked_versions(lock: Path = LOCK) -> dict[str, str]:
-    """Versions of packages by name, from the lock file; none without one."""
-    lines = lock.read_text("utf-8").splitlines() if lock.is_file() else []
-    return dict(line.split("==") for line in lines if "==" in line and not line.startswith("#"))
+def locked_versions(lock: Path = LOCK, project: Path = PROJECT) -> dict[str, str]:
+    """Versions of packages by name, from the lock file and, for torch, which is not in it, from pyproject.toml.
+
+    None where there is neither file.
+    """
+    locked = lock.read_text("utf-8") if lock.is_file() else ""
+    pinned = project.read_text("utf-8") if project.is_file() else ""
+    torch = re.findall(r'"(torch)==([\w.]+)"', pinned)
+    return dict(torch + re.findall(r"^([\w.-]+)==([\w.]+)", locked, re.MULTILINE))
 
 
 def other_libraries(note: dict[str, Any], versions: dict[str, str]) -> list[str]:
