@@ -140,8 +140,8 @@ def test_an_expected_failure_is_one_line(tmp_path, capsys):
 @pytest.mark.parametrize("command", ["extract", "states"])
 def test_a_full_disk_is_one_line_and_leaves_nothing(command, checkpoint, texts_file, tmp_path):
     """A limit on the size of files stands in for a disk without room: writing fails in the middle."""
-    flags = {"texts": texts_file, "texts-count": 5, "tokens": 12, "first-position": 1, "batch": 2, "seed": 0}
-    flags |= {"min-tokens": 12, "precision": "float32", "storage-gb": 1}
+    flags = {"texts": texts_file, "texts-count": 5, "tokens": 12, "first-position": 1, "batch": 2, "texts-seed": 0}
+    flags |= {"min-tokens": 12, "precision": "float32", "device": "cpu", "storage-gb": 1}
     flags["tokenizer"] = checkpoint("gpt_neox")
     extra = [part for name, value in flags.items() for part in (f"--{name}", str(value))] if command == "states" else []
     arguments = [command, str(checkpoint("gpt_neox")), *extra, "-o", str(tmp_path / "out" / "made.safetensors")]

@@ -260,7 +260,7 @@ def test_the_command_writes_both_genres_and_holds_them_to_their_digests(package,
     for _ in range(2):  # the second time over what the first has made
         assert execute("harvest", [*first, "--code-sha256", "any"]) == 0
     flags += ["--code", str(tmp_path / "others.jsonl.gz")]
-    digest = read_note(note_path(tmp_path / "task/corpus.jsonl.gz"))["params"]["code_sha256"]
+    digest = read_note(note_path(tmp_path / "task/corpus.jsonl.gz"))["facts"]["code_sha256"]
     (row,) = (json.loads(line) for line in gzip.decompress((tmp_path / "c.jsonl.gz").read_bytes()).splitlines())
     assert samples.read_texts(tmp_path / "c.jsonl.gz", split=None) == {row["_id"]: row["text"]}
     assert row["metadata"] == {"package": "tiny"} and f"1 of 2 functions, sha256 {digest}" in capsys.readouterr().err

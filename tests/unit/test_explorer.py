@@ -178,7 +178,7 @@ def test_the_page_is_one_file_with_its_library_and_hostile_names_inert(files, tm
     assert HOSTILE in data["scores"]["columns"]["model"]["levels"]
     note = json.loads((tmp_path / "explorer.html.note.json").read_text("utf-8"))
     ours = {name.rpartition("/")[2] for name in note["inputs"] if name.startswith("embscale/")}
-    assert {"explorer.js", "explorer.css", "style.css"} <= ours and note["params"]["plotly.js"]
+    assert {"explorer.js", "explorer.css", "style.css"} <= ours and note["facts"]["plotly.js"]
     assert len(note["inputs"]) - len(ours) == 6
 
 

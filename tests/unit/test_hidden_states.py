@@ -346,7 +346,7 @@ def test_states_in_memory_come_back_from_a_file(tmp_path):
 
 
 FLAGS = {"text-split": "heldout", "texts-count": 5, "min-tokens": LENGTH, "tokens": LENGTH, "first-position": 1}
-FLAGS |= {"batch": 2, "precision": "float32", "device": "cpu", "storage-gb": 0.1, "seed": 0}
+FLAGS |= {"batch": 2, "precision": "float32", "device": "cpu", "storage-gb": 0.1, "texts-seed": 0}
 
 
 def command(folder, texts_file, path, **changes):
@@ -371,8 +371,8 @@ def test_the_command_writes_what_can_be_read_and_a_damaged_file_is_told(checkpoi
     assert not any(row["text"].encode() in content for row in rows)
     assert set(states.metadata["text_ids"]) <= {row["_id"] for row in rows}
     note = read_note(note_path(path))
-    assert note["facts"] == {"bytes": size, "texts_too_short": short}
-    assert note["params"]["precision"] == "float32" and "storage_gb" not in note["params"]
+    assert note["facts"] == {"device": "cpu", "bytes": size, "texts_too_short": short}
+    assert note["params"]["precision"] == "float32" and note["params"]["storage_gb"] == 0.1
     assert {found.name for found in tmp_path.iterdir()} == {path.name, f"{path.name}.note.json"}
     path.write_bytes(content[:-5])
     with pytest.raises(EmbscaleError, match="not a file of hidden states"):
@@ -411,7 +411,7 @@ def test_the_command_takes_up_its_own_unfinished_file_and_removes_that_of_other_
     monkeypatch.setattr(running, "load_model", broken)
     for seed in (1, 0):
         with pytest.raises(Interrupted):
-            execute("states", command(checkpoint("gpt_neox"), texts_file, path, seed=seed))
+            execute("states", command(checkpoint("gpt_neox"), texts_file, path, **{"texts-seed": seed}))
         assert len(list(tmp_path.iterdir())) == 2  # one unfinished file and its record
     monkeypatch.setattr(running, "load_model", counting)
     assert execute("states", command(checkpoint("gpt_neox"), texts_file, path)) == 0

@@ -17,8 +17,8 @@ from embscale.layers.examples import EXPECTED, INPUTS
 
 WIDTHS = (4, 6)
 SHARED = (
-    "--seeds 1 2 --test-fraction 0.25 --inverse-regularisation 1 --memory-gb 1 --chunk 100 --resamples 20 "
-    "--bootstrap-seed 0 --first-position 1 --suite tiny --step main"
+    "--seeds 1 2 --test-fraction 0.25 --inverse-regularisation 1 --memory-gb 1 --chunk 100 --bootstrap-resamples 20 "
+    "--bootstrap-seed 0 --first-position 1 --device cpu --suite tiny --step main"
 )
 COMMANDS = {
     "probe": f"{{a}} --texts docs --classifiers {' '.join(CLASSIFIERS)} --splits text token vector "
@@ -141,8 +141,9 @@ def test_states_without_first_positions_say_so(states, tmp_path, capsys):
 
 def test_bad_arguments_are_told(states, tmp_path, capsys):
     files = states[4]
-    assert command("probe", files, tmp_path / "4", "--classifiers", "svm") == 1
-    assert "--classifiers: no 'svm'; known are logistic_regression, sgd" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command("probe", files, tmp_path / "4", "--classifiers", "svm")
+    assert "--classifiers: invalid choice: 'svm' (choose from 'logistic_regression', 'sgd'" in capsys.readouterr().err
     assert command("grid", files, tmp_path / "4", "--counts", "99") == 1
     assert "99 texts are wanted, but the states are of 40" in capsys.readouterr().err
     assert command("transfer", {"a": files["a"], "b": ""}, tmp_path / "4") == 1

@@ -6,7 +6,8 @@ import pytest
 from embscale.cli import execute
 from embscale.provenance.artifacts import read_note
 
-SMALL = "--seeds 1 2 --controls scalar_norm --resamples 20 --vectors 40 --groups 4 --dimensions 2 --neighbours 3"
+SMALL = "--seeds 1 2 --controls scalar_norm --resamples 20 --bootstrap-resamples 20 "
+SMALL += "--vectors 40 --groups 4 --dimensions 2 --neighbours 3"
 FIGURES = ("layer_accuracy", "layer_confusion", "layer_norms", "layer_reductions")
 
 
@@ -43,7 +44,7 @@ def test_rows_and_figures_lie_in_the_folder_with_their_notes(made):
 
 def test_the_rows_are_those_of_the_single_command(made, tmp_path):
     params = read_note(made / "probes.csv.note.json")["params"]
-    words = [f"{made}/states.safetensors", "--device", "cpu"]
+    words = [f"{made}/states.safetensors"]
     for name, value in params.items():
         words += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, list) else [value])]
     words += ["-o", f"{tmp_path}/rows.csv", "--confusion", f"{tmp_path}/confusion.csv"]
@@ -78,7 +79,10 @@ def test_help_states_every_value(capsys):
     with pytest.raises(SystemExit):
         execute("layers", ["--help"])
     told = " ".join(capsys.readouterr().out.split())
-    assert "bootstrap resamples of the texts (2000)" in told and "of the splits (1 2 3 4 5)" in told
+    assert (
+        "bootstrap resamples of the texts, for the norms (1000)" in told
+        and "else an experiment draws (1 2 3 4 5)" in told
+    )
 
 
 def test_the_whole_runs_on_a_trained_checkpoint_and_compressed_texts(trained_checkpoint, reviews_file, tmp_path):

@@ -1,5 +1,7 @@
 """Two-dimensional pictures: what was put in is found, the measures are other people's, equal runs are equal."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -135,8 +137,10 @@ def test_the_command_writes_the_same_bytes_twice(tmp_path, reduced):
     assert list(rows.columns[:8]) == ["suite", "model", "step", "width", "texts", "tokens", "texts_count", "tied"]
 
 
-def test_the_commands_reductions_are_all_that_there_are():
-    from embscale.cli import reductions as command
+def test_the_parameters_are_the_settings_of_the_pictures():
+    from embscale.parameters import layers, schema
 
-    assert command.REDUCTIONS == reductions.REDUCTIONS
-    assert set(command.SETTINGS) == set(reductions.Settings.__dataclass_fields__)
+    parameters = {
+        parameter.name for group in (layers.Reductions, layers.Positions) for parameter in schema.parameters(group)
+    }
+    assert parameters - {"kinds"} == {field.name for field in dataclasses.fields(reductions.Settings)}

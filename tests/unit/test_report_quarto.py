@@ -218,7 +218,7 @@ def test_command_writes_page_and_note(tmp_path, monkeypatch):
     ours = {name for name in note["inputs"] if name.startswith("embscale/")}
     assert set(note["inputs"]) - ours == {"report/index.qmd", "report/refs.bib"}
     assert {"embscale/report/design/style.css", "embscale/report/design/template.html"} <= ours
-    assert note["params"]["renderer"] == choose("pandoc").label
+    assert note["facts"]["renderer"] == choose("pandoc").label
     assert "<p>Text.</p>" in Path("site/page.html").read_text("utf-8")
 
 

@@ -66,7 +66,7 @@ def _words(parser: argparse.ArgumentParser, values: dict[str, Any]) -> tuple[lis
     words: list[str] = []
     for action in parser._actions:
         value = values.pop(action.dest, None)
-        if value is None or value is False or value == []:
+        if value is None or value is False or (value == [] and not (action.option_strings and action.nargs == "*")):
             continue
         if isinstance(action, argparse._SubParsersAction):
             rest, values = _words(action.choices[value], values)

@@ -51,8 +51,9 @@ def run(args: argparse.Namespace) -> None:
         f"{query.name}\t{relevant}\t1\n" for query in found.queries for relevant in query.relevant
     )
     code_rows = [{"_id": f.name, "text": f.text, "metadata": {"package": f.package}} for f in functions]
+    facts = {"sha256": digest, "code_sha256": code_digest}
     outputs = [args.output / "corpus.jsonl.gz", args.output / "queries.jsonl", args.output / "qrels" / "test.tsv"]
-    with recorded(args, inputs=[], outputs=[*outputs, args.code]) as (
+    with recorded(args, inputs=[], outputs=[*outputs, args.code], facts=facts) as (
         corpus_path,
         queries_path,
         qrels_path,

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from embscale import cli
-from embscale.cli._keys import OfModel, OfTied
+from embscale.cli._keys import OfTied
 from embscale.parameters import flags
 from embscale.parameters.layers import (
+    Choice,
     Classifiers,
     Cleaning,
     Fits,
@@ -27,7 +28,6 @@ from embscale.parameters.layers import (
     Positions,
     Reductions,
     Running,
-    Sample,
 )
 
 # A first look needs less than a study; all else is as in params.yaml.
@@ -37,11 +37,9 @@ BRIEF = {
     "controls": ["scalar_norm", "gaussian"],
     "kinds": ["pca"],
     "epochs": 1000,
-    "suite": "own",
-    "step": "main",
     "tied": "unknown",
 }
-GROUPS = (OneSplit, Sample, Cleaning, Running, Positions, Fits, Classifiers, Geometry, Reductions, OfModel, OfTied)
+GROUPS = (OneSplit, Choice, Cleaning, Running, Positions, Fits, Classifiers, Geometry, Reductions, OfTied)
 # Commands, the rows that each writes first, and what else it writes.
 OUTPUTS = (
     ("probe", "probes", "confusion", "curves"),
@@ -69,6 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tokenizer", type=Path, metavar="FOLDER", help="holds tokenizer.json (the checkpoint's)")
     parser.add_argument("--text-split", metavar="NAME", help="keep only the rows whose metadata.split is NAME (all)")
+    parser.add_argument("--min-tokens", type=int, help="texts with fewer are passed over and counted (--tokens)")
+    parser.add_argument("--suite", default="own", help="recorded in the output (own)")
+    parser.add_argument("--step", default="main", help="recorded in the output (main, which is not known)")
     parser.add_argument("--model", help="recorded in the output (the checkpoint's folder)")
     defaults = flags.section("layers") | flags.section("layers", "geometry") | flags.section("layers", "reductions")
     required = ("tokens", "texts_count")
@@ -86,6 +87,7 @@ def run(args: argparse.Namespace) -> None:
         "model": args.model or args.checkpoint.resolve().name,
         "tokenizer": args.tokenizer or args.checkpoint,
         "classifiers": [*args.classifiers, *faithful],
+        "min_tokens": args.tokens if args.min_tokens is None else args.min_tokens,
         "splits": [args.split],
         "states": stored,
     }

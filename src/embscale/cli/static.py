@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from embscale.cli._note import recorded
 from embscale.parameters import flags
-from embscale.parameters.corpus import Vocabulary
+from embscale.parameters.corpus import TableRows
 from embscale.parameters.training import METHODS, StaticSeed
 from embscale.texts import beir, tokens
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         made.add_argument("--order-seed", type=int, required=True, help="of the order of texts: the model's seed")
         made.add_argument("--dim", type=int, required=True, help="columns of the table")
-        flags.add(made, Vocabulary, METHODS[method], StaticSeed)
+        flags.add(made, TableRows, METHODS[method], StaticSeed)
         made.add_argument("-o", "--output", type=Path, required=True, metavar="TABLE.safetensors")
 
 

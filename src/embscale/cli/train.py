@@ -9,7 +9,7 @@ from pathlib import Path
 
 from embscale.cli._note import recorded
 from embscale.parameters import flags
-from embscale.parameters.corpus import Vocabulary
+from embscale.parameters.corpus import TableRows
 from embscale.parameters.training import Length, Recipe, RunSeed
 from embscale.progress import progress
 from embscale.texts import beir, streams, tokens
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--positions", choices=POSITIONS, required=True, help="rotary in GPT-NeoX blocks, or learned in GPT-2's"
     )
-    flags.add(parser, Vocabulary, Recipe, Length, RunSeed)
+    flags.add(parser, TableRows, Recipe, Length, RunSeed)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="gets stepN/ and losses.csv")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from embscale.cli._note import recorded
 from embscale.parameters import flags
-from embscale.parameters.corpus import Vocabulary
+from embscale.parameters.corpus import TableRows
 from embscale.parameters.scores import Bootstrap
 from embscale.parameters.training import Recipe, RunSeed, WarmRuns
 from embscale.progress import progress
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
     parser.add_argument("--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER")
-    flags.add(parser, Vocabulary, Recipe, WarmRuns, RunSeed, Bootstrap)
+    flags.add(parser, TableRows, Recipe, WarmRuns, RunSeed, Bootstrap)
     parser.add_argument("--metric", required=True, help="MTEB's name of it, such as ndcg_at_10")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
 

@@ -98,7 +98,7 @@ def reduce(states: HiddenStates, *, reductions: Sequence[str], settings: Setting
     Raises:
         EmbscaleError: there are fewer vectors or dimensions than asked for.
     """
-    chosen = _choose(states, settings)
+    chosen = _choose(states, settings, has_neighbours=bool({*reductions} - {"pca"}))
     text = states.text[chosen]
     values = states.take(states.classes, chosen).astype(np.float64)
     if not 0 <= settings.outliers < states.width - 1:
@@ -171,14 +171,15 @@ def trustworthiness(values: np.ndarray, placed: np.ndarray, *, neighbours: int) 
     return 1 - penalty * 2 / (neighbours * (2 * points - 3 * neighbours - 1))
 
 
-def _choose(states: HiddenStates, settings: Settings) -> np.ndarray:
+def _choose(states: HiddenStates, settings: Settings, *, has_neighbours: bool) -> np.ndarray:
     """The tokens, as indices of vectors."""
     used = used_vectors(states, first_position=settings.first_position)
     layers, vectors = len(states.classes), len(used)
     count = settings.points // layers
     if not 0 < count <= vectors:
         raise EmbscaleError(f"{settings.points} points over {layers} layers: each layer has {vectors} vectors")
-    if (fewest := count * (layers - 1)) <= max(3 * settings.perplexity, settings.umap_neighbours):
+    fewest = count * (layers - 1)
+    if has_neighbours and fewest <= max(3 * settings.perplexity, settings.umap_neighbours):
         raise EmbscaleError(
             f"{fewest} points without the first layer: a perplexity of {settings.perplexity:g} and "
             f"{settings.umap_neighbours} neighbours need more than three times the one and the other"

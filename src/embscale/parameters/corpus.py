@@ -34,8 +34,15 @@ class Corpus(Harvest):
 
 
 @dataclass(frozen=True)
-class Vocabulary:
-    """Size of the vocabulary."""
+class TableRows:
+    """Size of the vocabulary that tables are trained with."""
+
+    vocab_size: Annotated[Count, "tokens of the vocabulary, and rows of the tables trained with it"]
+
+
+@dataclass(frozen=True)
+class Vocabulary(TableRows):
+    """Size of the vocabulary that a tokenizer learns: all bytes, the end of text, and merges."""
 
     vocab_size: Annotated[int, {"minimum": 257}, "tokens of the vocabulary, and rows of the tables trained with it"]
 

@@ -13,7 +13,8 @@ Share = Annotated[float, {"exclusiveMinimum": 0, "exclusiveMaximum": 1}]
 SET = {"uniqueItems": True}
 SOME = {"minItems": 1, "uniqueItems": True}
 Counts = Annotated[tuple[Count, ...], SOME]
-Seeds = Annotated[tuple[Seed, ...], SOME]
+Naturals = Annotated[tuple[Natural, ...], SOME]
+Seeds = Naturals
 
 Text = Annotated[str, {"pattern": "[^ ]"}]
 Texts = Annotated[tuple[Text, ...], SOME]

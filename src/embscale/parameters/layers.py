@@ -56,13 +56,19 @@ class Source(Cleaning):
 
 
 @dataclass(frozen=True)
-class Sample:
+class Choice:
     """Which texts are taken, and how much of each."""
 
     texts_count: Annotated[Count, "texts to take"]
-    min_tokens: Annotated[Count, "texts with fewer are passed over and counted"]
     tokens: Annotated[Count, "first tokens of each text"]
     texts_seed: Annotated[Seed, "of the choice of texts"]
+
+
+@dataclass(frozen=True)
+class Sample(Choice):
+    """Which texts are taken, and how much of each; shorter ones are passed over."""
+
+    min_tokens: Annotated[Count, "texts with fewer are passed over and counted"]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from embscale.parameters.kinds import Count, Counts, Natural, Seed, Seeds, Text, Texts
+from embscale.parameters.kinds import Count, Natural, Naturals, Seed, Seeds, Text, Texts
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Offset:
     """Words moved by their positions."""
 
     words: Annotated[Texts, "to move; those of several tokens are left out"]
-    places: Annotated[Counts, "positions that they are moved to"]
+    places: Annotated[Naturals, "positions that they are moved to"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Rotary:
 
     width: Annotated[Count, "columns of the two vectors"]
     base: Annotated[float, {"exclusiveMinimum": 1}, "of the frequencies"]
-    first_places: Annotated[Seeds, "where the first of the two vectors stands"]
+    first_places: Annotated[Naturals, "where the first of the two vectors stands"]
     distances: Annotated[Count, "largest distance of the second"]
     pair: Annotated[Natural, "of columns that is shown turning"]
     seed: Annotated[Seed, "of the two vectors"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from embscale.parameters import schema
-from embscale.parameters.kinds import SOME, Count, Counts, Natural, Positive, Seed, Seeds, Variants
+from embscale.parameters.kinds import SOME, Count, Counts, Natural, Naturals, Positive, Seed, Seeds, Variants
 
 Start = Literal["random", "random, frozen", "static", "static, frozen"]
 
@@ -28,7 +28,7 @@ class Length:
     """How long a language model is trained."""
 
     steps: Annotated[Count, "of training"]
-    checkpoints: Annotated[Seeds, "steps after which a checkpoint is saved"]
+    checkpoints: Annotated[Naturals, "steps after which a checkpoint is saved"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class WarmRuns:
 
     starts: Annotated[tuple[Start, ...], SOME, "what the table of the model is at first, and whether it learns"]
     steps: Annotated[Count, "of training"]
-    checkpoints: Annotated[Seeds, "steps after which the loss is measured; tables are scored at both ends"]
+    checkpoints: Annotated[Naturals, "steps after which the loss is measured; tables are scored at both ends"]
 
 
 @dataclass(frozen=True)
