@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # DVC runs Snakemake by its name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help report record fetch docs test pytest faults lint check-page pdf lock
+.PHONY: help report record fetch docs test test-fast pytest faults lint check-page pdf lock
 
 help: ## list the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -42,6 +42,9 @@ test: $(VENV)/test ## linters, type checker, tests
 
 pytest: $(VENV)/test
 	@$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m "not slow"
+
+test-fast: $(VENV)/test ## the tests of single functions, in less than a minute
+	@$(BIN)/pytest tests/unit --numprocesses auto --dist loadfile --no-loadscope-reorder -m "not slow and not long"
 
 faults: $(VENV)/test ## the long tests: published suites, breaks, damage and experiments, with real servers on loopback
 	@$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m slow

@@ -117,6 +117,7 @@ def test_a_file_in_the_way_of_the_folder_is_named(tmp_path):
         make(tmp_path / "file" / "below" / "a.txt")
 
 
+@pytest.mark.long
 def test_every_command_has_a_summary_and_help(capsys):
     for command, summary in commands().items():
         assert summary.endswith("."), command
@@ -137,6 +138,7 @@ def test_an_expected_failure_is_one_line(tmp_path, capsys):
     assert line.startswith("embscale extract: ") and "config.json: no such file" in line
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["extract", "states"])
 def test_a_full_disk_is_one_line_and_leaves_nothing(command, checkpoint, texts_file, tmp_path):
     """A limit on the size of files stands in for a disk without room: writing fails in the middle."""
@@ -291,6 +293,7 @@ except EmbscaleError as error:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "during", "after", "changed"),
     [

@@ -26,6 +26,7 @@ def drawn(rows, folder):
     return status, folder / "suites.svg", folder / "suites.md"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_drawn_and_shown_and_does_nothing(tmp_path, name):
     rows = score_rows({name: {f"{name} small": 16, f"{name} large": 32}})
@@ -40,6 +41,7 @@ def test_a_name_is_drawn_and_shown_and_does_nothing(tmp_path, name):
     assert "<script" not in page and "onerror" not in page.replace(alt, "").split("<img")[0]
 
 
+@pytest.mark.long
 def test_a_thousand_models_are_drawn(tmp_path):
     rows = score_rows({"wide": {f"model-{i:04}": 16 * 2 ** (i % 6) for i in range(1000)}})
     status, svg, partial = drawn(rows, tmp_path)

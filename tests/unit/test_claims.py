@@ -14,6 +14,8 @@ from embscale.errors import EmbscaleError
 from embscale.scoring import scores
 from embscale.statistics import resampling
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = ROOT / "workflow" / "claims.yaml"
 QUERIES = 200

@@ -355,6 +355,7 @@ REASONS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bomb", PICKLE_BOMBS.values(), ids=PICKLE_BOMBS)
 def test_a_hostile_pickle_is_refused(bomb):
     for data in with_pickle(bomb):

@@ -116,6 +116,7 @@ def test_what_is_wrong_with_a_package_is_named(package, files, packages, message
         corpus.harvest(packages, min_characters=5, code_min_characters=40)
 
 
+@pytest.mark.long
 def test_parsed_docstrings_equal_imported_ones():
     version = importlib.metadata.version("networkx")
     found = {
@@ -208,6 +209,7 @@ def test_functions_are_texts_without_their_docstrings(package):
     assert {function.package for function in found.functions} == {"tiny"}
 
 
+@pytest.mark.long
 def test_functions_are_those_of_the_syntax_tree_less_its_docstrings():
     """Of a real package, and of a parser that sees the text alone."""
     version = importlib.metadata.version("networkx")

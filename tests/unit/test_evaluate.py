@@ -23,6 +23,8 @@ from embscale.tables import table_files
 from embscale.texts import tokens
 from hub.repositories import VOCABULARY, save_retrieval
 
+pytestmark = pytest.mark.long
+
 TASKS = [
     "SCIDOCS",
     "AskUbuntuDupQuestions",

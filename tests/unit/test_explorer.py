@@ -182,6 +182,7 @@ def test_the_page_is_one_file_with_its_library_and_hostile_names_inert(files, tm
     assert len(note["inputs"]) - len(ours) == 6
 
 
+@pytest.mark.long
 def test_two_runs_give_the_same_bytes(files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("a.html", "b.html"):

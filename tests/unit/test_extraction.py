@@ -86,6 +86,7 @@ def test_a_table_is_read_as_torch_reads_it(dtype, tmp_path):
     assert np.array_equal(table_files.load(tmp_path / "t.safetensors"), stored.float().numpy())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [0, 10, extraction.PIECE, 2 * extraction.PIECE + 10])
 def test_the_beginning_of_an_interrupted_run_is_kept(size, tmp_path):
     """Whatever an interrupted run has left, the result has the same bytes and only the rest is fetched."""

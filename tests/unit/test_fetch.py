@@ -15,6 +15,8 @@ from embscale.provenance.artifacts import note_path, read_note
 from embscale.texts import beir, samples, tokens
 from hub.repositories import save, save_retrieval, save_texts
 
+pytestmark = pytest.mark.long
+
 SCIDOCS = "f8c2fcf00f625baaa80f62ec5bd9e1fff3b8ae88"
 
 

@@ -109,6 +109,7 @@ def outputs(folder, stem):
     return [part for flag, name in files.items() for part in (flag, str(folder / name))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
     rows, words = FIGURES[name]

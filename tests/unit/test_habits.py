@@ -99,6 +99,7 @@ def wheel(tmp_path_factory):
         return set(archive.namelist())
 
 
+@pytest.mark.long
 def test_a_wheel_holds_every_file_of_the_package(wheel):
     listed = subprocess.run(["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     package = {name.removeprefix("src/") for name in listed.splitlines() if (ROOT / name).is_file()}

@@ -21,6 +21,8 @@ from embscale.provenance.artifacts import note_path, read_note
 from embscale.tables import extraction, table_files
 from hub.repositories import CONTAINERS, MODELS, save
 
+pytestmark = pytest.mark.long
+
 DATA = r"/blob/|resolve-cache/.*\.(safetensors|bin)$"
 
 

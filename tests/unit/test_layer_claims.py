@@ -11,6 +11,8 @@ from embscale.claims.table_claims import Claim
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = ROOT / "workflow" / "layer_claims.yaml"
 WIDTHS = {"ladder-w128": 128, "ladder-w256": 256, "ladder-w512": 512}

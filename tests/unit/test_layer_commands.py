@@ -15,6 +15,8 @@ from embscale.layers import hidden_states
 from embscale.layers.classifiers import CLASSIFIERS
 from embscale.layers.examples import EXPECTED, INPUTS
 
+pytestmark = pytest.mark.long
+
 WIDTHS = (4, 6)
 SHARED = (
     "--seeds 1 2 --test-fraction 0.25 --inverse-regularisation 1 --memory-gb 1 --chunk 100 --bootstrap-resamples 20 "

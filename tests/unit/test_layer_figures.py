@@ -11,6 +11,8 @@ from embscale.cli import execute
 from embscale.figures import layer_norms, layer_reductions, layer_structure, table_metrics
 from embscale.plotting.layers import TICKS
 
+pytestmark = pytest.mark.long
+
 WIDTHS = (16, 32)
 LAYERS = ("embedding", "block 1", "block 2")
 MODELS = [(f"ladder-w{width}", width) for width in WIDTHS]

@@ -6,6 +6,8 @@ import pytest
 from embscale.cli import execute
 from embscale.provenance.artifacts import read_note
 
+pytestmark = pytest.mark.long
+
 SMALL = "--seeds 1 2 --controls scalar_norm --resamples 20 --bootstrap-resamples 20 "
 SMALL += "--vectors 40 --groups 4 --dimensions 2 --neighbours 3"
 FIGURES = ("layer_accuracy", "layer_confusion", "layer_norms", "layer_reductions")

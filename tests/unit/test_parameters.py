@@ -183,6 +183,7 @@ def test_overlays_are_merged_as_snakemake_merges_them(tmp_path):
         parameters.read(files[0], [tmp_path / "none.yaml"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("overlay", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_study_of_the_repository_holds_what_is_allowed(overlay):
     merged = parameters.read(ROOT / "params.yaml", [overlay])

@@ -16,6 +16,8 @@ from embscale.primer import biases, gradients, lookup, order, positions, rotary,
 from embscale.primer.numbers import primer_numbers
 from embscale.texts.tokens import load_tokenizer
 
+pytestmark = pytest.mark.long
+
 REPORT = Path(__file__).resolve().parents[2] / "report"
 REGISTRY = suites.SCHEMA.parents[1] / "suites.yaml"
 KEYS = {"suite": "s", "step": 1}

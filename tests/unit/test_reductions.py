@@ -14,6 +14,8 @@ from embscale.errors import EmbscaleError
 from embscale.layers import hidden_states, reductions
 from embscale.threads import limited
 
+pytestmark = pytest.mark.long
+
 SETTINGS = reductions.Settings(
     first_position=0, points=180, perplexity=8, umap_neighbours=6, start_dimensions=5, outliers=1, groups=10, seed=0
 )
@@ -117,7 +119,7 @@ def test_more_than_there_is_is_refused(changed, message):
     from dataclasses import replace
 
     with pytest.raises(EmbscaleError, match=message):
-        reductions.reduce(drift(), reductions=["pca"], settings=replace(SETTINGS, **changed))
+        reductions.reduce(drift(), reductions=["tsne"], settings=replace(SETTINGS, **changed))
 
 
 def test_the_command_writes_the_same_bytes_twice(tmp_path, reduced):

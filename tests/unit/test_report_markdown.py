@@ -54,6 +54,7 @@ def test_escaped_words_stay_in_their_table_cell(tmp_path, words):
     assert len(re.findall("<td", page)) == 2
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126)), min_size=20, max_size=20))
 def test_any_ascii_words_survive(tmp_path_factory, texts):

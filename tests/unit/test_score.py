@@ -13,6 +13,8 @@ from embscale.tables import random_tables, table_files
 from embscale.texts import beir
 from hub.repositories import SENTENCES
 
+pytestmark = pytest.mark.long
+
 ROWS, DIMS = 300, 24
 ROUNDING = 1e-9  # of means, where all queries score the same
 

@@ -8,6 +8,8 @@ import pytest
 
 import sources
 
+pytestmark = pytest.mark.long
+
 COMMANDS = sorted(p.stem for p in (sources.ROOT / "src/embscale/cli").glob("*.py") if not p.stem.startswith("_"))
 
 

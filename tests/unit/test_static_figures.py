@@ -101,6 +101,7 @@ def drawn(name, folder, rows, run="a", where=()):
     return (folder / f"{run}.svg").read_bytes(), (folder / f"{run}.md").read_text("utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
     rows, said = FIGURES[name]

@@ -69,6 +69,7 @@ def test_paired_difference_agrees_with_scipys():
     assert (found.low, found.high) == pytest.approx((reference.low, reference.high), abs=0.001)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shift", [0.0, 0.3, 0.8, 1.5, 2.2])
 def test_bootstrap_p_is_near_that_of_the_permutation_test_and_of_the_t_test(shift):
     """Independent normal differences, where the exact sign-flip test and Student's agree."""
@@ -82,6 +83,7 @@ def test_bootstrap_p_is_near_that_of_the_permutation_test_and_of_the_t_test(shif
     assert found.p == pytest.approx(stats.ttest_1samp(values, 0).pvalue, abs=0.03)
 
 
+@pytest.mark.long
 def test_p_is_uniform_where_there_is_no_difference():
     generator = np.random.default_rng(5)
     found = [paired_difference(generator.normal(size=150), np.zeros(150), resamples=400, seed=i).p for i in range(400)]
@@ -96,6 +98,7 @@ def test_p_has_a_floor_a_ceiling_and_counts_ties_on_both_sides():
     assert two_sided_p(np.full(99, 3.0), null=3.0) == 1
 
 
+@pytest.mark.long
 def test_p_and_interval_agree_on_zero():
     generator = np.random.default_rng(0)
     for mean in np.linspace(-0.4, 0.4, 41):

@@ -386,6 +386,7 @@ def test_the_plan_reads_as_a_table(registry):
 # Tokens, and where the module runs.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("variables", "file", "there"),
     [

@@ -137,6 +137,7 @@ def test_a_bad_row_is_named_by_its_line(tmp_path, second):
         samples.read_texts(path, split=None)
 
 
+@pytest.mark.long
 def test_reviews_run_through_a_trained_checkpoint(trained_checkpoint, reviews_file, tmp_path, capsys):
     """Films' reviews with tags in them, no ids, and a model that is trained."""
     flags = ["--strip-html", "--texts-count", "100", "--min-tokens", "64", "--tokens", "64", "--first-position", "1"]

@@ -15,6 +15,8 @@ from embscale.cli import execute
 from embscale.provenance.artifacts import note_path, read_note
 from sources import ROOT
 
+pytestmark = pytest.mark.long
+
 # Those that this process may use, where the system tells.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
@@ -35,30 +37,34 @@ if sys.argv[1] == "before":
     import numpy, scipy.linalg, torch
 import embscale.__main__
 embscale.__main__.commands = lambda: {"pools": ""}
-sys.exit(embscale.__main__.main(["pools", *sys.argv[2:]]))
+sys.exit(any([embscale.__main__.main(["pools", *words.split()]) for words in sys.argv[2:]]))
 """
+TWO = ["--threads 2", "--threads=2"]
 
 
 def pools(*words):
-    """Of the command in a process of its own, where the environment asks for three."""
+    """Of commands, one after another, in a process of their own, where the environment asks for three."""
     environment = os.environ | dict.fromkeys(threads.VARIABLES, "3")
     done = subprocess.run([sys.executable, "-c", COMMAND, *words], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert {"openblas", "openmp", "torch"} <= {name for name, _ in found}
-    return {number for _, number in found}
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all({"openblas", "openmp", "torch"} <= {name for name, _ in of_run} for of_run in found)
+    return [{number for _, number in of_run} for of_run in found]
 
 
-@pytest.mark.parametrize("loaded", ["before", "meanwhile"])
-def test_every_library_of_a_command_has_one_thread(loaded):
-    assert pools(loaded) == {1}
+def test_every_library_that_a_command_loads_has_one_thread():
+    assert pools("meanwhile", "") == [{1}]
 
 
 @pytest.mark.skipif(CORES == 1, reason="one core: OpenBLAS starts no second thread")
-@pytest.mark.parametrize("loaded", ["before", "meanwhile"])
-@pytest.mark.parametrize("words", [["--threads", "2"], ["--threads=2"]])
-def test_or_as_many_as_it_was_told(loaded, words):
-    assert pools(loaded, *words) == {2}
+@pytest.mark.parametrize("words", TWO)
+def test_or_as_many_as_it_was_told(words):
+    assert pools("meanwhile", words) == [{2}]
+
+
+@pytest.mark.skipif(CORES == 1, reason="one core: OpenBLAS starts no second thread")
+def test_libraries_that_were_loaded_before_have_them_too():
+    assert pools("before", "", *TWO) == [{1}, {2}, {2}]
 
 
 def test_a_caller_has_its_own_threads_again(monkeypatch):

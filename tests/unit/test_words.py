@@ -406,6 +406,7 @@ QUESTIONS = ": family\n" + "".join(f"{' '.join(a + b)}\n" for a in PAIRS for b i
 SIMILARITIES = "# Rated by hand\n# Word 1\tWord 2\tHuman (mean)\nbird\ttree\t3.5\nking\tman\t6.25\nlove\tsex\t6.77\n"
 
 
+@pytest.mark.long
 def test_pronouns_of_a_trained_checkpoint_are_found_through_its_tokenizer(trained_checkpoint, tmp_path):
     """What the model did not learn in seconds is put in: she is to he as her is to his."""
     folder = tmp_path / "model"
