@@ -58,7 +58,7 @@ try:
         require_packages,
         stop_without_quarto,
     )
-    from settle import settle
+    from reconcile import reconcile
     from snakemake.logging import logger
     from sources import command_sources
     from summary import of_dag
@@ -136,7 +136,7 @@ include: "workflow/rules/common.smk"
 
 
 try:
-    FORGOTTEN = settle([STUDY, *(Path(SITE) / name for name in PAGE)])
+    FORGOTTEN = reconcile([STUDY, *(Path(SITE) / name for name in PAGE)])
 except ValueError as error:
     raise WorkflowError(str(error)) from None
 if FORGOTTEN:

@@ -62,8 +62,8 @@ class Timed:
 
 
 def used_in(path):
-    states = examples.held(hidden_states.load(path), memory_gb=SETTINGS.memory_gb)
-    return states, examples.used_vectors(states, first_position=FIRST_POSITION)
+    states = examples.load_if_fits(hidden_states.load(path), memory_gb=SETTINGS.memory_gb)
+    return states, examples.mask_from(states, first_position=FIRST_POSITION)
 
 
 def all_classifiers(path, timed):
@@ -75,7 +75,7 @@ def all_classifiers(path, timed):
             name,
             lambda condition=condition: probes.run(states, used, condition, SETTINGS, seeds=SEEDS, name=path.stem),
         )
-        timed(f"{path.stem}: rows", lambda fits=fits: probes.rows(fits, SEEDS, states.classes, **bootstrap))
+        timed(f"{path.stem}: rows", lambda fits=fits: probes.classifier_rows(fits, SEEDS, states.classes, **bootstrap))
 
 
 def grid_and_ablations(path, timed):
@@ -103,7 +103,7 @@ def grid_and_ablations(path, timed):
 def peak_of_one_fit(vectors):
     """Peak memory of the process in MB; the vectors are drawn when they are read, so that no file's pages count."""
 
-    def rows(layer):
+    def vectors(layer):
         def block(i):
             shape = (examples.DRAWN_ROWS, MEMORY_WIDTH)
             return np.random.default_rng([layer, i]).standard_normal(shape, np.float32) + 0.1 * layer
@@ -112,7 +112,7 @@ def peak_of_one_fit(vectors):
 
     names = ("embedding", *(f"block {i}" for i in range(1, MEMORY_LAYERS)))
     described = {name: np.arange(vectors) for name in ("text", "position", "token")}
-    states = HiddenStates(arrays={name: rows(i) for i, name in enumerate(names)}, **described)
+    states = HiddenStates(arrays={name: vectors(i) for i, name in enumerate(names)}, **described)
     part = np.ones((MEMORY_LAYERS, vectors), dtype=bool)
     classifiers.ITERATIONS = MEMORY_ITERATIONS
     settings = Settings(0.25, 1.0, 1, 1, "cpu", 0.0, MEMORY_CHUNK)

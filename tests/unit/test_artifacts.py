@@ -17,7 +17,9 @@ from embscale.provenance import artifacts
 
 
 def make(output, text="x", inputs=()):
-    with artifacts.recorded(command="make", params={"n": 1}, inputs=list(inputs), outputs=[output]) as (path,):
+    with artifacts.write_with_provenance(command="make", params={"n": 1}, inputs=list(inputs), outputs=[output]) as (
+        path,
+    ):
         path.write_text(text)
 
 
@@ -42,7 +44,7 @@ def test_the_note_does_not_tell_where_the_package_lies(tmp_path):
 
 
 def test_others_can_read_what_was_made(tmp_path):
-    with artifacts.recorded(command="make", params={}, inputs=[], outputs=[tmp_path / "a.txt"]) as (path,):
+    with artifacts.write_with_provenance(command="make", params={}, inputs=[], outputs=[tmp_path / "a.txt"]) as (path,):
         path.write_text("x")
         path.chmod(0o600)
     assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o644
@@ -59,7 +61,7 @@ def test_a_failing_job_leaves_nothing_and_keeps_what_was_there(tmp_path):
     make(tmp_path / "a.txt", "old")
     with (
         pytest.raises(RuntimeError),
-        artifacts.recorded(command="make", params={}, inputs=[], outputs=[tmp_path / "a.txt"]) as (path,),
+        artifacts.write_with_provenance(command="make", params={}, inputs=[], outputs=[tmp_path / "a.txt"]) as (path,),
     ):
         path.write_text("half")
         raise RuntimeError
@@ -70,7 +72,7 @@ def test_a_failing_job_leaves_nothing_and_keeps_what_was_there(tmp_path):
 def test_an_output_that_was_not_written_is_an_error(tmp_path):
     with (
         pytest.raises(EmbscaleError, match=r"a\.txt: the job ended without writing it"),
-        artifacts.recorded(command="make", params={}, inputs=[], outputs=[tmp_path / "a.txt"]),
+        artifacts.write_with_provenance(command="make", params={}, inputs=[], outputs=[tmp_path / "a.txt"]),
     ):
         pass
 
@@ -89,7 +91,7 @@ def test_an_input_changed_after_it_was_made_stops_the_job(tmp_path):
 
 def test_a_second_output_in_a_folder_below_is_checked_too(tmp_path):
     outputs = [tmp_path / "main.txt", tmp_path / "below" / "other.txt"]
-    with artifacts.recorded(command="make", params={}, inputs=[], outputs=outputs) as paths:
+    with artifacts.write_with_provenance(command="make", params={}, inputs=[], outputs=outputs) as paths:
         for path in paths:
             path.write_text("x")
     outputs[1].write_text("y")
@@ -100,7 +102,9 @@ def test_a_second_output_in_a_folder_below_is_checked_too(tmp_path):
 def test_of_two_notes_that_name_a_file_the_newer_holds(tmp_path):
     """As after an update of the workflow, when what once was a second output has become a job's own."""
     second = tmp_path / "second.txt"
-    with artifacts.recorded(command="old", params={}, inputs=[], outputs=[tmp_path / "first.txt", second]) as paths:
+    with artifacts.write_with_provenance(
+        command="old", params={}, inputs=[], outputs=[tmp_path / "first.txt", second]
+    ) as paths:
         for path in paths:
             path.write_text("old")
     second.unlink()  # as Snakemake does before a job
@@ -186,7 +190,7 @@ def test_two_outputs_in_one_file_are_refused(tmp_path, second):
     outputs = [tmp_path / "a.txt", tmp_path / second]
     with (
         pytest.raises(EmbscaleError, match=r"would be written over the output .*a\.txt"),
-        artifacts.recorded(command="make", params={}, inputs=[], outputs=outputs),
+        artifacts.write_with_provenance(command="make", params={}, inputs=[], outputs=outputs),
     ):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -204,7 +208,7 @@ def test_what_the_command_did_not_make_is_not_written_over(tmp_path):
     make(tmp_path / "a.txt")
     with (
         pytest.raises(EmbscaleError, match="no note beside it says that embscale other made it"),
-        artifacts.recorded(command="other", params={}, inputs=[], outputs=[tmp_path / "a.txt"]),
+        artifacts.write_with_provenance(command="other", params={}, inputs=[], outputs=[tmp_path / "a.txt"]),
     ):
         pass
     make(tmp_path / "a.txt", "new")
@@ -217,7 +221,7 @@ def test_an_earlier_second_output_may_be_written_again_from_any_folder(tmp_path,
 
     def both(folder, text):
         here = [folder / output for output in outputs]
-        with artifacts.recorded(command="make", params={}, inputs=[], outputs=here) as paths:
+        with artifacts.write_with_provenance(command="make", params={}, inputs=[], outputs=here) as paths:
             for path in paths:
                 path.write_text(text)
 
@@ -231,7 +235,7 @@ def test_a_job_that_cannot_write_one_output_leaves_none(tmp_path):
     outputs = [tmp_path / "a.txt", tmp_path / "file" / "b.txt"]
     with (
         pytest.raises(OSError),
-        artifacts.recorded(command="make", params={}, inputs=[], outputs=outputs) as paths,
+        artifacts.write_with_provenance(command="make", params={}, inputs=[], outputs=outputs) as paths,
     ):
         for path in paths:
             path.write_text("x")
@@ -246,7 +250,9 @@ def test_an_input_that_changes_during_the_job_stops_it(tmp_path, moment):
     before = source.stat()
     with (
         pytest.raises(EmbscaleError, match=r"source\.txt: changed while the command ran"),
-        artifacts.recorded(command="make", params={}, inputs=[source], outputs=[tmp_path / "a.txt"]) as (path,),
+        artifacts.write_with_provenance(command="make", params={}, inputs=[source], outputs=[tmp_path / "a.txt"]) as (
+            path,
+        ),
     ):
         path.write_text("made of the old")
         if moment == "removed":
@@ -261,7 +267,9 @@ def test_an_input_that_changes_during_the_job_stops_it(tmp_path, moment):
 def test_an_input_that_is_touched_during_the_job_does_not(tmp_path):
     source = tmp_path / "source.txt"
     source.write_text("old")
-    with artifacts.recorded(command="make", params={}, inputs=[source], outputs=[tmp_path / "a.txt"]) as (path,):
+    with artifacts.write_with_provenance(command="make", params={}, inputs=[source], outputs=[tmp_path / "a.txt"]) as (
+        path,
+    ):
         path.write_text("made of the old")
         os.utime(source)
     assert (tmp_path / "a.txt").is_file()
@@ -283,7 +291,7 @@ def edit(path):
 {before}
 from embscale.statistics import spectra
 try:
-    with artifacts.recorded(command="make", params={{}}, inputs=[], outputs=[Path("made.txt")]) as (path,):
+    with artifacts.write_with_provenance(command="make", params={{}}, inputs=[], outputs=[Path("made.txt")]) as (path,):
         {during}
         from embscale.statistics import jackknife
         path.write_text("x")

@@ -9,7 +9,7 @@ import pytest
 
 import embscale
 from embscale.provenance import result_check
-from embscale.provenance.artifacts import file_sha256, note_path, recorded
+from embscale.provenance.artifacts import file_sha256, note_path, write_with_provenance
 from embscale.provenance.snakemake_metadata import record_path
 
 EXPECTED = {
@@ -128,7 +128,7 @@ def test_a_model_without_accuracy_is_told(layers):
 
 
 def job(command, source, output, **params):
-    with recorded(command=command, params=params, inputs=[source], outputs=[output]) as [made]:
+    with write_with_provenance(command=command, params=params, inputs=[source], outputs=[output]) as [made]:
         made.write_text("made of " + source.read_text())
 
 

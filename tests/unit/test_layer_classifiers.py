@@ -20,7 +20,7 @@ from embscale.layers.examples import Examples
 
 
 def sides(states, split="text", seed=0):
-    parts = examples.halves(states, everything(states), split=split, test_fraction=0.25, seed=seed)
+    parts = examples.train_test_split(states, everything(states), split=split, test_fraction=0.25, seed=seed)
     return [Examples(states, part, SETTINGS.chunk) for part in parts]
 
 
@@ -145,9 +145,9 @@ def test_sgd_leaves_the_global_seed_alone():
 
 
 def predictions(classifier, states, seed=0):
-    train, test = (classifiers.seen(classifier, side) for side in sides(states, seed=seed))
+    train, test = (classifiers.select_features(classifier, side) for side in sides(states, seed=seed))
     fit = classifiers.fit(classifier, train, test, SETTINGS, seed=0)
-    return classifiers.tested(fit.model, test), np.nonzero(test.part)[0], train, test
+    return classifiers.predict(fit.model, test), np.nonzero(test.part)[0], train, test
 
 
 def test_the_nearest_centroid_by_hand():
@@ -204,7 +204,7 @@ def test_probabilities_are_scored_as_scikit_learn_does():
     np.testing.assert_allclose(found["confidence"], probabilities.max(axis=1), rtol=1e-4)
     certain = Linear(np.array([[100.0], [-100.0]]), np.zeros(2), np.zeros(1), np.ones(1), True)
     states = made(np.ones((2, 20, 1)))
-    loss = classifiers.tested(certain, sides(states)[1])["log_loss"]
+    loss = classifiers.predict(certain, sides(states)[1])["log_loss"]
     assert loss.max() == pytest.approx(-np.log(np.finfo(np.float32).eps))
 
 

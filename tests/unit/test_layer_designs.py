@@ -111,7 +111,7 @@ def test_joined_states_are_those_of_the_sources():
     np.testing.assert_array_equal(taken[:, [2, 4, 0]], b.take(b.classes, np.array([0, 1, 399])))
     assert source[some].tolist() == [1, 0, 1, 0, 1]
     assert states.text[400] == states.text[399] == 19 and states.text[799] == 38
-    held = examples.held(states, memory_gb=1)
+    held = examples.load_if_fits(states, memory_gb=1)
     np.testing.assert_array_equal(held.take(held.classes, some), taken)
 
 

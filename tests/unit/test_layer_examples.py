@@ -20,7 +20,7 @@ def all_examples(states, part=None, chunk=30):
 def test_no_group_lies_on_both_sides(split):
     states = made(noise(2, 140, 3))
     used = states.position > 0
-    train, test = examples.halves(states, used, split=split, test_fraction=0.25, seed=0)
+    train, test = examples.train_test_split(states, used, split=split, test_fraction=0.25, seed=0)
     groups = getattr(states, split)
     assert not np.intersect1d(groups[train.any(axis=0)], groups[test.any(axis=0)]).size
     assert ((train | test) == used).all() and not (train & test).any() and test.any()
@@ -28,7 +28,7 @@ def test_no_group_lies_on_both_sides(split):
 
 def test_a_split_by_vector_parts_the_layers_of_a_token():
     states = made(noise(3, 200, 3))
-    train, test = examples.halves(states, everything(states), split="vector", test_fraction=0.2, seed=0)
+    train, test = examples.train_test_split(states, everything(states), split="vector", test_fraction=0.2, seed=0)
     assert (train ^ test).all() and test.sum() == 120
     assert (train.any(axis=0) & test.any(axis=0)).sum() > 50
 
@@ -36,14 +36,14 @@ def test_a_split_by_vector_parts_the_layers_of_a_token():
 def test_too_little_to_divide_is_told():
     states = made(noise(2, 10, 3), texts=1)
     with pytest.raises(EmbscaleError, match=r"split by text: 1 groups do not divide into 0\.25"):
-        examples.halves(states, everything(states), split="text", test_fraction=0.25, seed=0)
+        examples.train_test_split(states, everything(states), split="text", test_fraction=0.25, seed=0)
 
 
 def test_a_side_without_a_layer_is_told():
     states = made(noise(3, 3, 2), texts=3)
     with pytest.raises(EmbscaleError, match="has no vector of"):
         for seed in range(20):
-            examples.halves(states, everything(states), split="vector", test_fraction=0.2, seed=seed)
+            examples.train_test_split(states, everything(states), split="vector", test_fraction=0.2, seed=seed)
 
 
 def test_examples_are_the_same_whatever_the_chunk():
@@ -127,7 +127,7 @@ def test_random_vectors_do_not_depend_on_how_they_are_read():
         whole = drawn(states, name).take(states.classes, np.arange(3000))
         some = np.array([2999, 3, 1500, 1023, 1024])
         np.testing.assert_array_equal(drawn(states, name).take(states.classes, some), whole[:, some])
-        held = examples.held(drawn(states, name), memory_gb=1)
+        held = examples.load_if_fits(drawn(states, name), memory_gb=1)
         np.testing.assert_array_equal(held.take(held.classes, some), whole[:, some])
         assert (drawn(states, name, seed=2).take(states.classes, some) != whole[:, some]).any()
         assert (whole[0, :1000] != whole[0, 1024:2024]).any()
@@ -135,6 +135,6 @@ def test_random_vectors_do_not_depend_on_how_they_are_read():
 
 def test_positions_beyond_the_end_leave_nothing():
     states = made(noise(2, 20, 3), texts=2)
-    assert examples.used_vectors(states, first_position=1).sum() == 18
+    assert examples.mask_from(states, first_position=1).sum() == 18
     with pytest.raises(EmbscaleError, match="first position 10: the states end at position 9"):
-        examples.used_vectors(states, first_position=10)
+        examples.mask_from(states, first_position=10)

@@ -25,7 +25,7 @@ def accuracy(states, seed=0, **changes):
 
 
 def values(fits, layers, seeds=(0,), **options):
-    rows = probes.rows(fits, seeds, layers, **{"resamples": 50, "seed": 0} | options)
+    rows = probes.classifier_rows(fits, seeds, layers, **{"resamples": 50, "seed": 0} | options)
     return rows[(rows["seed"] == "all") & rows["layer"].isna()].set_index("metric")["value"]
 
 
@@ -82,7 +82,7 @@ def test_sgd_has_the_studys_share_of_vectors_to_test():
 def test_rows_agree_with_the_predictions_and_scipys_interval():
     states = made(noise(2, 400, 3) + np.arange(2)[:, None, None] * 0.8, texts=400)
     found = fits(states, (0, 1))
-    rows = probes.rows(found[:1], [0], states.layers, resamples=4000, seed=0)
+    rows = probes.classifier_rows(found[:1], [0], states.layers, resamples=4000, seed=0)
     row = rows[(rows["metric"] == "accuracy") & (rows["seed"] == "0")].iloc[0]
     correct = (found[0].true == found[0].predicted).astype(float)
     assert row["value"] == pytest.approx(correct.mean()) and row["n"] == len(correct)
@@ -91,7 +91,7 @@ def test_rows_agree_with_the_predictions_and_scipys_interval():
         (per_text,), np.mean, n_resamples=4000, method="percentile", rng=np.random.default_rng(0)
     ).confidence_interval
     assert (row["ci_low"], row["ci_high"]) == pytest.approx((interval.low, interval.high), abs=0.01)
-    together = probes.rows(found, [0, 1], states.layers, resamples=50, seed=0)
+    together = probes.classifier_rows(found, [0, 1], states.layers, resamples=50, seed=0)
     means = together[(together["metric"] == "accuracy")].set_index("seed")["value"]
     assert means["all"] == pytest.approx((means["0"] + means["1"]) / 2)
     chance_corrected = rows[rows["metric"] == "chance_corrected_accuracy"]["value"].iloc[0]
@@ -186,12 +186,14 @@ def test_without_their_means_layers_are_beyond_a_linear_classifier_but_not_beyon
 def test_what_has_not_converged_is_flagged_and_told(capsys, monkeypatch):
     monkeypatch.setattr(classifiers, "ITERATIONS", 1)
     states = made(noise(2, 200, 3) + np.arange(2)[:, None, None])
-    rows = probes.rows(fits(states, (3,)), (3,), states.classes, resamples=10, seed=0)
+    rows = probes.classifier_rows(fits(states, (3,)), (3,), states.classes, resamples=10, seed=0)
     assert not rows["converged"].any()
     assert "a model, logistic_regression text raw none, seed 3: not converged" in capsys.readouterr().err
 
 
 def test_rows_of_several_kinds_share_columns_and_counts_stay_whole():
-    table = probes.complete([pd.DataFrame({"n": [3], "k": [2]}), pd.DataFrame({"n": [4]}), pd.DataFrame()], ["k", "n"])
+    table = probes.concat_rows(
+        [pd.DataFrame({"n": [3], "k": [2]}), pd.DataFrame({"n": [4]}), pd.DataFrame()], ["k", "n"]
+    )
     assert table.to_csv(index=False) == "k,n\n2,3\n,4\n"
-    assert probes.complete([], ["a"]).to_csv(index=False) == "a\n"
+    assert probes.concat_rows([], ["a"]).to_csv(index=False) == "a\n"

@@ -47,7 +47,7 @@ def word_rows():
         vectors = WordVectors(
             {name: i for i, name in enumerate(names)}, random_tables.independent(len(names), dim, seed)
         )
-        found = words.rows(vectors, [own], form="space", random_seeds=[7, 8], resamples=50, seed=1)
+        found = words.word_set_rows(vectors, [own], form="space", random_seeds=[7, 8], resamples=50, seed=1)
         about = {"suite": suite, "model": f"{suite}-w{dim}", "step": np.nan, "variant": "full", "dim": dim}
         frames.append(pd.DataFrame(found).assign(**about))
     return pd.concat(frames)
@@ -64,7 +64,7 @@ def rare_rows():
         table = random_tables.independent(12, dim, seed)
         if dim == 16:
             table[6:] = table[:6]
-        found = words.rows(
+        found = words.word_set_rows(
             WordVectors(names, table), [pairs], form=words.BOTH, random_seeds=[7, 8], resamples=50, seed=1
         )
         about = {"suite": suite, "model": f"{suite}-w{dim}", "step": np.nan, "variant": "full", "dim": dim}

@@ -1,4 +1,4 @@
-"""The command that trains a rung: what it does is what `ladder` does by hand."""
+"""The command that trains a model does what calling `ladder` by hand does."""
 
 import pytest
 import torch

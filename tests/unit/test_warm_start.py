@@ -11,7 +11,7 @@ from embscale.errors import EmbscaleError
 from embscale.tables import table_files
 from embscale.texts import streams
 from embscale.training import ladder
-from embscale.training.warm_start import COLUMNS, HELDOUT_LOSS, STARTS, losses_and_tables, rows
+from embscale.training.warm_start import COLUMNS, HELDOUT_LOSS, STARTS, losses_and_tables, run_rows
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -65,7 +65,7 @@ def test_rows_hold_losses_and_scores_at_both_ends(study):
     given = settings(study)
     scores = np.array([[0.0, 0.5, 1.0, 0.5], [0.2, 0.2, 0.2, 0.2], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.4]])
     waiting = list(scores)
-    made = rows(["random", "static"], checkpoints=[0, 3, 6], metric="m", score=lambda table: waiting.pop(0),
+    made = run_rows(["random", "static"], checkpoints=[0, 3, 6], metric="m", score=lambda table: waiting.pop(0),
                 resamples=500, bootstrap_seed=1, **given)  # fmt: skip
     assert list(made.columns) == list(COLUMNS) and set(made["seed"]) == {3} and set(made["width"]) == {8}
     loss = made[made["metric"] == HELDOUT_LOSS]

@@ -268,7 +268,7 @@ def test_rows_hold_coverage_chance_and_random_tables():
     own = WordSet(
         "set", {"pairs": questions(), "none": [tuple("wxyz")]}, [], {}, [("ak", "al", 1.0), ("am", "an", 2.0)]
     )
-    rows = pd.DataFrame(words.rows(planted(0.1), [own], **SETTINGS))
+    rows = pd.DataFrame(words.word_set_rows(planted(0.1), [own], **SETTINGS))
     assert tuple(rows.columns) == words.COLUMNS
     found = rows.set_index(["section", "metric"])
     good = found.loc[("pairs", "percentile")]
@@ -285,7 +285,9 @@ def test_rows_hold_coverage_chance_and_random_tables():
 
 
 def test_a_table_without_any_word_has_reasons_alone():
-    rows = pd.DataFrame(words.rows(WordVectors({}, np.empty((0, 4), np.float32)), [words.own_set()], **SETTINGS))
+    rows = pd.DataFrame(
+        words.word_set_rows(WordVectors({}, np.empty((0, 4), np.float32)), [words.own_set()], **SETTINGS)
+    )
     assert rows["value"].isna().all() and (rows["n"] == 0).all() and (rows["reason"] != "").all()
 
 
@@ -344,7 +346,9 @@ def test_two_forms_are_pairs_in_order_of_the_rarer_count():
 
 def test_an_empty_section_has_a_reason_and_no_value():
     empty = words.WordSet("s", {"full": [tuple(NAMES[:4])], "none": []}, [], {"none": []}, [])
-    made = pd.DataFrame(words.rows(at_random(9), [empty], form="space", random_seeds=[1], resamples=20, seed=1))
+    made = pd.DataFrame(
+        words.word_set_rows(at_random(9), [empty], form="space", random_seeds=[1], resamples=20, seed=1)
+    )
     none = made[made["section"] == "none"]
     assert set(none["probe"]) == {"analogy", "relation"} and (none["total"] == 0).all()
     assert none[["value", "ci_low", "coverage"]].isna().all(axis=None) and set(none["reason"]) == {
@@ -355,7 +359,7 @@ def test_an_empty_section_has_a_reason_and_no_value():
 def test_the_table_for_readers_has_coverage_chance_and_random_tables():
     asked = words.WordSet("s", {"known": [tuple(NAMES[:4]), tuple(NAMES[2:6])], "none": []}, [], {}, [])
     vectors = at_random(9)
-    made = pd.DataFrame(words.rows(vectors, [asked], form="space", random_seeds=[1, 2], resamples=20, seed=1))
+    made = pd.DataFrame(words.word_set_rows(vectors, [asked], form="space", random_seeds=[1, 2], resamples=20, seed=1))
     lines = words_table(made.assign(model="m", variant="full"), "m").splitlines()
     row = made[(made["section"] == "known") & (made["metric"] == "percentile")].iloc[0]
     expected = f"| s | analogy: known | others farther | yes | {row['n']} of 2 | {row['value']:.3f} ["

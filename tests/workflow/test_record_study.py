@@ -174,7 +174,7 @@ def test_a_dirty_source_is_seen_whatever_its_time(clone):
 
 def test_with_the_tensors_a_probe_parameter_reruns_probes_figures_and_report(computed):
     set_parameter(computed, PROBES, 0.5)
-    follow = {"layer_claims", "draw", "keep", "apparatus", "numbers", "check", "explorer", "render", "publish"}
+    follow = {"layer_claims", "draw", "keep", "appendix", "numbers", "check", "explorer", "render", "publish"}
     assert wanted(computed) == {"probe", "grid", "ablate", "transfer"} | follow
 
 
@@ -219,7 +219,7 @@ def test_a_truncated_or_edited_result_stops_every_run_and_fetch_mends_it(compute
         if command[0] == "dvc" and path.endswith(".safetensors"):
             continue  # no output of DVC, and nothing that DVC looks at has changed
         assert done.returncode != 0 and f"{path}: not what" in done.stdout
-    computed.python("workflow/lib/settle.py")
+    computed.python("workflow/lib/reconcile.py")
     computed.dvc("checkout", "-q")
     computed.snakemake("--cores", "2", "--quiet", "all", "--", "chapter_ladder", "all")
     assert found.read_bytes() == whole

@@ -109,7 +109,7 @@ def test_a_caption_reruns_the_report_only(checkout):
 
 def test_a_figure_module_reruns_that_figure_and_the_page(checkout):
     with edited(checkout / "src/embscale/figures/random_baseline.py", lambda source: source + b"\n# a remark\n"):
-        assert planned(checkout) == {"draw": 1, "apparatus": 1, "numbers": 1, "check": 1, "render": 1, "publish": 1}
+        assert planned(checkout) == {"draw": 1, "appendix": 1, "numbers": 1, "check": 1, "render": 1, "publish": 1}
 
 
 def test_a_probe_parameter_reruns_probes_and_what_follows(checkout):
@@ -126,7 +126,7 @@ def test_a_probe_parameter_reruns_probes_and_what_follows(checkout):
         "draw",
         "layer_claims",
         "keep",
-        "apparatus",
+        "appendix",
         "numbers",
         "check",
         "explorer",

@@ -21,8 +21,8 @@ from dvc.exceptions import DvcException
 from dvc.repo import Repo
 from dvc_objects.errors import ObjectFormatError
 
-from settle import main as lock_and_remove_damaged
-from settle import remove_damaged
+from reconcile import main as lock_and_remove_damaged
+from reconcile import remove_damaged
 
 MD5 = re.compile(r"[0-9a-f]{32}")
 

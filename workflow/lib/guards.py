@@ -176,8 +176,8 @@ class RunLock:
         from snakemake.exceptions import WorkflowError
 
         if not self.acquire():
-            raise WorkflowError(f"{self.told_owner()}; wait for it or end it, then start again")
+            raise WorkflowError(f"{self.describe_owner()}; wait for it or end it, then start again")
 
-    def told_owner(self) -> str:
+    def describe_owner(self) -> str:
         """Who holds the lock, for a message."""
         return f"another run (process {self.path.read_text() or 'unknown'}) is at work in {Path.cwd()}"

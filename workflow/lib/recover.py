@@ -40,7 +40,7 @@ def main() -> int:
         time.sleep(0.2)
     # Held until this process ends, so that no run starts while its lock files are being removed.
     if not lock.acquire():
-        print(f"{lock.told_owner()}; wait for it or end it, then start again", file=sys.stderr)
+        print(f"{lock.describe_owner()}; wait for it or end it, then start again", file=sys.stderr)
         return 1
     if not any(LOCK_FILES.glob("*.lock")):
         return 0

@@ -6,7 +6,7 @@ HUB = Path("results") / "hub"  # what was fetched is pinned, so all studies shar
 
 LADDER = [f"ladder-w{width}" for width in config["ladder"]["widths"]]
 LADDER_CHECKPOINTS = [f"step{step}" for step in sorted(config["ladder"]["checkpoints"])]
-# A rung with learned positions, shown in the primer alone.
+# A model with learned positions, shown in the primer alone.
 LEARNED = f"learned-w{config['positions']['learned_width']}"
 
 # Published checkpoints, each with the reason where one is left out.
@@ -194,7 +194,7 @@ def other_tables(model):
 
 
 def last_checkpoint(wildcards):
-    """The last checkpoint of a model of the study, or of the rung with learned positions."""
+    """The last checkpoint of a model of the study, or of the model with learned positions."""
     return CHECKPOINTS.get(wildcards.model, LADDER_CHECKPOINTS)[-1]
 
 

@@ -1,6 +1,6 @@
 """Chapter 2: suites, checkpoints, tables.
 
-Each rung of the ladder is trained on the spot and saved as ordinary checkpoints; of each, the input
+Each model of the ladder is trained on the spot and saved as ordinary checkpoints; of each, the input
 embedding table is taken.
 """
 
@@ -13,7 +13,7 @@ CHECKPOINT_FILES = [
 
 
 rule train:
-    """Train one rung and save its checkpoints."""
+    """Train one model and save its checkpoints."""
     input:
         code=command_sources("train"),
         corpus=rules.harvest.output.corpus,
@@ -40,7 +40,7 @@ rule train:
     priority: lambda wildcards: int(wildcards.width)
     conda:
         "../envs/embscale.yaml"
-    # One thread each: sums have one order, so a run repeats to the bit, and two rungs train side by side.
+    # One thread each: sums have one order, so a run repeats to the bit, and two models train side by side.
     threads: 1
     params:
         task=subpath(input.corpus, parent=True),

@@ -112,7 +112,7 @@ rule positions:
 
 
 rule position_scores:
-    """Score the rung with learned positions with these added to its table, beside the table alone."""
+    """Score the model with learned positions with these added to its table, beside the table alone."""
     input:
         code=command_sources("position-scores"),
         checkpoint=checkpoint_files(LEARNED, LADDER_CHECKPOINTS[-1]),

@@ -228,10 +228,10 @@ MADE = [
 ]
 
 
-rule apparatus:
+rule appendix:
     """Tell with which settings the study was run, what was not run, and what the columns mean."""
     input:
-        code=command_sources("apparatus"),
+        code=command_sources("appendix"),
         made=MADE,
         inventory=rules.inventory.output.csv,
         claims=[rules.claims.output.csv, rules.layer_claims.output.claims],
@@ -247,16 +247,16 @@ rule apparatus:
             "<results>/report/tables/{table}.md", table=["not_run", "dictionary"]
         ),
     log:
-        "<logs>/apparatus.log",
+        "<logs>/appendix.log",
     benchmark:
-        "<benchmarks>/apparatus.tsv"
+        "<benchmarks>/appendix.tsv"
     conda:
         "../envs/embscale.yaml"
     params:
         tables=subpath(output.settings, parent=True),
         other_tasks=lambda wildcards, input: flags("--other-tasks", input.other_tasks),
     shell:
-        "python src/embscale apparatus"
+        "python src/embscale appendix"
         " --made {input.made:q}"
         " --inventory {input.inventory:q}"
         " --claims {input.claims:q} {params.other_tasks}"
@@ -383,8 +383,8 @@ rule render:
             rules.claims.output.tables,
             rules.layer_claims.output.tables,
             rules.compare.output.partial,
-            rules.apparatus.output.settings,
-            rules.apparatus.output.tables,
+            rules.appendix.output.settings,
+            rules.appendix.output.tables,
         ],
         figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
         partials=expand(rules.draw.output.partial, figure=FIGURE_ROWS),

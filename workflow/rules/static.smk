@@ -1,10 +1,10 @@
 """Chapter 5: words.
 
 Static embeddings trained on the ladder's own tokens are scored like any other table, by the rules of
-chapter 3; what every table knows about words is probed; and a rung is trained from tables of several kinds.
+chapter 3; what every table knows about words is probed; and a model is trained from tables of several kinds.
 """
 
-# Tokens that a rung sees, so that a static table sees as many.
+# Tokens that a model sees, so that a static table sees as many.
 TOKENS_SEEN = (
     config["ladder"]["steps"] * config["ladder"]["batch"] * config["ladder"]["context"]
 )
@@ -17,7 +17,7 @@ if config["warm_start"]["table"] not in STATIC:
 
 
 rule static:
-    """Train a static embedding table on the tokens that a rung of the ladder sees."""
+    """Train a static embedding table on the tokens that a model of the ladder sees."""
     input:
         code=command_sources("static"),
         corpus=rules.harvest.output.corpus,
@@ -123,7 +123,7 @@ rule words_table:
 
 
 rule warm_start:
-    """Train a rung that starts from a static table, or from random ones, with one seed."""
+    """Train a model that starts from a static table, or from random ones, with one seed."""
     input:
         code=command_sources("warm-start"),
         task=task_files(config["corpus"]["task"]),
@@ -139,7 +139,7 @@ rule warm_start:
         "<benchmarks>/warm_start/seed{seed}.tsv"
     conda:
         "../envs/embscale.yaml"
-    # One thread, as every rung.
+    # One thread, as for every model.
     threads: 1
     params:
         task=lambda wildcards, input: Path(input.task[0]).parent,

@@ -97,7 +97,7 @@ class Directory(Mapping[str, StoredTensor]):
     def __getitem__(self, name: str) -> StoredTensor:
         if name not in self._names:
             raise KeyError(name)
-        with _told(self._label):
+        with _readable_errors(self._label):
             return self._locate(name)
 
     def __contains__(self, name: object) -> bool:
@@ -121,7 +121,7 @@ def directory(file: BinaryIO, *, size: int, label: str) -> Directory:
     Raises:
         EmbscaleError: it is damaged, of another format, or holds something else than a flat dict of tensors.
     """
-    with _told(label):
+    with _readable_errors(label):
         reader = cast(BinaryIO, _Reader(file, size))  # as much of one as is needed
         reader.seek(0)
         start = reader.read(8)
@@ -140,7 +140,7 @@ def index(text: bytes, *, label: str) -> dict[str, str]:
     Raises:
         EmbscaleError: it is no index, or a shard has another name than that of a checkpoint file beside it.
     """
-    with _told(label):
+    with _readable_errors(label):
         shards = _json(text).get("weight_map")
         if not isinstance(shards, dict) or not shards:
             raise ValueError("it holds no weight_map")
@@ -151,7 +151,7 @@ def index(text: bytes, *, label: str) -> dict[str, str]:
 
 
 @contextmanager
-def _told(label: str) -> Iterator[None]:
+def _readable_errors(label: str) -> Iterator[None]:
     try:
         yield
     except MALFORMED as error:

@@ -200,7 +200,7 @@ def trying(what: str, call: Callable[[], T]) -> T:
     """The result of a request, tried again after faults that may pass, other faults told in words of ours."""
     for left in reversed(range(TRIES)):
         try:
-            with told(what):
+            with readable_errors(what):
                 return call()
         except Temporary as fault:
             doubled = FIRST_WAIT * 2 ** (TRIES - 1 - left) * random.uniform(0.5, 1)
@@ -213,7 +213,7 @@ def trying(what: str, call: Callable[[], T]) -> T:
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
+def readable_errors(what: str) -> Iterator[None]:
     """Turn the client's exceptions into ours.  Addresses are left out: a signed one is a secret for a while."""
     try:
         yield

@@ -672,12 +672,12 @@ def ledger(
         elif claim.statistic in OF_NAMED:
             missing = []
         rows.append(_row(claim, claim.suite, found, scored, there, missing) | said)
-    rungs = ladder.models_of(LADDER)
-    tokenizers = list(ladder.models.loc[rungs, "tokenizer"].unique())
-    for claim in claims if rungs else ():
-        places = places_of(study.get(claim.suite, []), rungs)
-        subject = Subject(ladder, rungs, places, loose=True, tokenizers=tokenizers, other=others)
-        rows.append(_row(claim, LADDER, claim.no_ladder or _parts(claim, subject), ladder, rungs, []))
+    ladder_models = ladder.models_of(LADDER)
+    tokenizers = list(ladder.models.loc[ladder_models, "tokenizer"].unique())
+    for claim in claims if ladder_models else ():
+        places = places_of(study.get(claim.suite, []), ladder_models)
+        subject = Subject(ladder, ladder_models, places, loose=True, tokenizers=tokenizers, other=others)
+        rows.append(_row(claim, LADDER, claim.no_ladder or _parts(claim, subject), ladder, ladder_models, []))
     return corrected(pd.DataFrame(rows, columns=COLUMNS))
 
 

@@ -14,14 +14,14 @@ from embscale.provenance.artifacts import Inputs
 ASIDE = ("command", "threads")  # of the namespace, which the note has elsewhere
 
 
-def recorded(
+def write_with_provenance(
     args: argparse.Namespace,
     *,
     inputs: Sequence[Path] | Inputs,
     outputs: Sequence[Path],
     facts: Mapping[str, Any] | None = None,
 ) -> AbstractContextManager[list[Path]]:
-    """`embscale.provenance.artifacts.recorded` with all flags of the command, as they are when this is called.
+    """Call `embscale.provenance.artifacts.write_with_provenance` with all current flags of the command.
 
     Args:
         args: what the command was given, from `embscale.cli.parse`.
@@ -34,7 +34,7 @@ def recorded(
     for name, value in vars(args).items():
         if name not in ASIDE:
             (paths if _is_path(value) else params)[name] = _plain(value)
-    return artifacts.recorded(
+    return artifacts.write_with_provenance(
         command=args.command, params=params, paths=paths, inputs=inputs, outputs=outputs, facts=facts
     )
 

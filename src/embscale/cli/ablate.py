@@ -8,7 +8,7 @@ from pathlib import Path
 
 from embscale.cli import _layers
 from embscale.cli._keys import OfTexts
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.layers import Ablations, OneSplit
 
@@ -27,10 +27,10 @@ def run(args: argparse.Namespace) -> None:
 
     from embscale.layers import ablations, examples, hidden_states, probes
 
-    with recorded(args, inputs=[args.states], outputs=[args.output]) as (path,):
+    with write_with_provenance(args, inputs=[args.states], outputs=[args.output]) as (path,):
         settings = _layers.settings(args)
-        states = examples.held(hidden_states.load(args.states), memory_gb=args.memory_gb)
-        used = examples.used_vectors(states, first_position=args.first_position)
+        states = examples.load_if_fits(hidden_states.load(args.states), memory_gb=args.memory_gb)
+        used = examples.mask_from(states, first_position=args.first_position)
 
         def base(vectors: np.ndarray) -> ablations.Base:
             return ablations.base(
@@ -60,4 +60,4 @@ def run(args: argparse.Namespace) -> None:
             frames.append(pd.DataFrame(ablations.positions(with_first, ablations.WITH_FIRST_BUCKET)))
         keys = _layers.keys(args, states, used)
         frames = [frame.assign(**keys, split=args.split) for frame in frames]
-        probes.complete(frames, ablations.COLUMNS).to_csv(path, index=False)
+        probes.concat_rows(frames, ablations.COLUMNS).to_csv(path, index=False)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.cli.positions import local_files, open_checkpoint
 
 
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
     endings = [names, *([needed] if (needed := positions.needed_tensor(config)) else [])]
     inputs = [args.tokens, *local_files(source, weights, endings)]
     outputs = [args.table, args.placed_tokens]
-    with recorded(args, inputs=inputs, outputs=outputs, facts=facts) as (
+    with write_with_provenance(args, inputs=inputs, outputs=outputs, facts=facts) as (
         table_path,
         tokens_path,
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.cli.render import add_inputs, add_page, page_metadata
 from embscale.provenance.artifacts import read_inputs
 from embscale.report.pandoc import DESIGN
@@ -26,6 +26,8 @@ def run(args: argparse.Namespace) -> None:
     # Which pages there are is known only when they are made.
     pages = render_chapters(args.source, **metadata)
     outputs = [args.output / name for name in sorted(pages, key=lambda name: (name != "index.html", name))]
-    with recorded(args, inputs=inputs, outputs=outputs, facts={"machine": metadata["machine"]}) as temporary:
+    with write_with_provenance(
+        args, inputs=inputs, outputs=outputs, facts={"machine": metadata["machine"]}
+    ) as temporary:
         for path, output in zip(temporary, outputs, strict=True):
             path.write_bytes(pages[output.relative_to(args.output).as_posix()])

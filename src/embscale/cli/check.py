@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from embscale.cli import parse
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 
 
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
     from embscale.provenance import result_check
 
     inputs = [*args.results, args.scores, args.layers]
-    with recorded(args, inputs=inputs, outputs=[args.output]) as [output]:
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output]) as [output]:
         notes = result_check.reached_notes(inputs, args.folder)
         digests: dict[Path, str] = {}
         found = []

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 from embscale.parameters.scores import Bootstrap
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     inputs = [*args.scores, args.claims, args.registry, *pins, published_scores.FILE]
     outputs = [args.output, args.trends, *(args.tables / f"{name}.md" for name in TABLES)]
     others = dict(_pair(text) for text in args.other_tasks)
-    with recorded(args, inputs=inputs, outputs=outputs) as (csv, trends, *tables):
+    with write_with_provenance(args, inputs=inputs, outputs=outputs) as (csv, trends, *tables):
         entries = table_claims.load(args.claims)
         rows = _read(args.scores, {args.metric, *others.values()}, args.where)
 

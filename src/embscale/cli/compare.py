@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.cli._rows import add_where
 from embscale.rows import tidy
 
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> None:
     from embscale.scoring import scores
 
     inputs, outputs = [args.scores, published_scores.FILE], [args.output, args.partial]
-    with recorded(args, inputs=inputs, outputs=outputs) as (csv, partial):
+    with write_with_provenance(args, inputs=inputs, outputs=outputs) as (csv, partial):
         needed = tuple(name for name in scores.COLUMNS if name not in ("dim", "pooling", "special_tokens", "strength"))
         rows = published_scores.compare(tidy.read([args.scores], needed, where=args.where), published_scores.load())
         rows.to_csv(csv, index=False)

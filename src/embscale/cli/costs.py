@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> None:
     from embscale.provenance import costs
 
     inputs = sorted(file for step in args.steps for file in (args.folder / step).glob("*.tsv"))
-    with recorded(args, inputs=inputs, outputs=[args.output]) as (output,):
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output]) as (output,):
         found = costs.costs(args.folder, args.steps)
         found.to_csv(output, index=False, float_format="%.1f")
     print(found.to_string(index=False, float_format="%.1f"))

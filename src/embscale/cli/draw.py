@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import embscale.figures
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.cli._rows import add_where
 from embscale.errors import EmbscaleError
 from embscale.figures import NothingToShow
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
 
     module = load(args.figure)
     outputs = [args.svg, args.partial, args.data]
-    with recorded(args, inputs=args.rows, outputs=outputs) as (svg, partial, data):
+    with write_with_provenance(args, inputs=args.rows, outputs=outputs) as (svg, partial, data):
         rows = tidy.read(args.rows, module.COLUMNS, where=args.where)
         tidy.write(rows, data)
         source = source_fold(

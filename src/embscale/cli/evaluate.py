@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.kinds import SpecialTokens
 from embscale.parameters.scores import Bootstrap, Pooling
@@ -134,7 +134,7 @@ def run(args: argparse.Namespace) -> None:
     todo = [tasks.TableTask(name) for name in tasks.expand(args.tasks)]
     files = dict.fromkeys(case.source for case in cases if isinstance(case.source, Path))
     facts = {"datasets": {task.name: task.dataset for task in todo}}
-    with recorded(
+    with write_with_provenance(
         args,
         inputs=[*files, tokens.tokenizer_file(args.tokenizer)],
         outputs=[args.output, *filter(None, [args.per_example])],

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.cli._rows import add_where
 from embscale.errors import EmbscaleError
 from embscale.provenance.artifacts import file_sha256
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
     # The note's source digests cover only Python; the page also follows from the files of its design.
     inputs = [*tables, *(tokens.tokenizer_file(folder) for folder in folders.values()), *page.DESIGN]
     facts = {"plotly.js": page.library_version()}
-    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as [output]:
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as [output]:
         spellers = {suite: _speller(folder) for suite, folder in folders.items()}
         points = _rows(args.points, payload.POINT_COLUMNS)
         confusion = _rows(args.confusion, payload.CONFUSION_COLUMNS)

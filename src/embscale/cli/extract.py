@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 from embscale.provenance.artifacts import file_sha256, note_path, read_note
 
@@ -79,7 +79,7 @@ def _extract_local(args: argparse.Namespace, folder: Path) -> None:
     location = _locate(args, source)
     inputs = [source.folder / "config.json", source.folder / location.file]
     facts = _origin(source, location)
-    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         extraction.stream(source, location, output, {"table": args.table, "tensor": location.tensor.name})
         facts |= _finish(args, source, output)
 
@@ -105,7 +105,7 @@ def _extract_from_hub(args: argparse.Namespace) -> None:
         facts = {"repo": repo, "commit": commit} | _origin(source, location)
         origin = {key: str(facts[key]) for key in ("repo", "commit", "file", "tensor", "start", "end")}
         metadata = {"table": args.table} | origin
-        with recorded(args, inputs=[], outputs=[args.output], facts=facts) as (output,):
+        with write_with_provenance(args, inputs=[], outputs=[args.output], facts=facts) as (output,):
             digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()
             part = args.output.with_name(f".{args.output.name}.{digest[:12]}.part")
             extraction.stream(source, location, part, metadata)

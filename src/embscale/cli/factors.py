@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import get_args
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.kinds import SpecialTokens
 from embscale.parameters.scores import Bootstrap, Pooling
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> None:
     from embscale.scoring import factors, scores
 
     against = {name: getattr(args, name) for name in factors.FACTORS}
-    with recorded(args, inputs=args.scores, outputs=[args.output]) as [output]:
+    with write_with_provenance(args, inputs=args.scores, outputs=[args.output]) as [output]:
         per_query = pd.concat([scores.read_parquet(path) for path in args.scores], ignore_index=True)
         rows = factors.differences(
             per_query, against=against, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed

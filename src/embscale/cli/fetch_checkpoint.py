@@ -9,7 +9,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 
 
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
     # By their whole paths: a repository can hold files of the same names in other folders.
     found = download(repo, commit, part, names=[source.path(name) for name in names])
     outputs = [args.output / name for name in names]
-    with recorded(args, inputs=[], outputs=outputs) as temporary:
+    with write_with_provenance(args, inputs=[], outputs=outputs) as temporary:
         for name, target in zip(names, temporary, strict=True):
             if source.path(name) not in found:
                 raise EmbscaleError(f"{source.label(name)}: no such file")

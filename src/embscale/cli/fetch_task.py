@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 
 
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
         raise EmbscaleError(f"task {args.task}: of the type {task.metadata.type}, not Retrieval")
     outputs = [args.output / name for name in ("corpus.jsonl.gz", "queries.jsonl", "qrels/test.tsv")]
     facts: dict[str, Any] = {"dataset": dict(task.metadata.dataset), "license": str(task.metadata.license)}
-    with recorded(args, inputs=[], outputs=outputs, facts=facts) as (
+    with write_with_provenance(args, inputs=[], outputs=outputs, facts=facts) as (
         corpus,
         queries,
         qrels,

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 
 
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> None:
     repo, _, commit = args.dataset.partition("@")
     if not COMMIT.fullmatch(commit):
         raise EmbscaleError(f"{args.dataset}: not a commit of 40 hexadecimal digits; resolve it with embscale pin")
-    with recorded(args, inputs=[], outputs=[args.output]) as (output,):
+    with write_with_provenance(args, inputs=[], outputs=[args.output]) as (output,):
         rows = trying(args.dataset, lambda: load_dataset(repo, args.subset, split=args.split, revision=commit))
         if args.column not in rows.column_names:
             raise EmbscaleError(f"{args.dataset}: no column {args.column}; it has {', '.join(rows.column_names)}")

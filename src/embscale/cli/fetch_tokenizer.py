@@ -10,7 +10,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 
 FILES = (
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     part = args.output.with_name(f".{args.output.name}.{commit[:12]}.part")
     download(repo, commit, part, names=FILES)
     outputs = [args.output / "tokenizer.json", args.output / "tokenizer_config.json"]
-    with recorded(args, inputs=[], outputs=outputs) as temporary:
+    with write_with_provenance(args, inputs=[], outputs=outputs) as temporary:
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(part, local_files_only=True, use_fast=True)
         except (OSError, ValueError, KeyError, ImportError) as error:

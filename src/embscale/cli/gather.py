@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.scores import Bootstrap
 
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> None:
 
     from embscale.scoring import scores
 
-    with recorded(args, inputs=args.scores, outputs=[args.csv, args.parquet]) as (
+    with write_with_provenance(args, inputs=args.scores, outputs=[args.csv, args.parquet]) as (
         csv,
         parquet,
     ):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from embscale.cli._keys import OfModel, OfTexts, OfTied, known_step
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.layers import Geometry, Positions
 
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
     from embscale.layers import geometry, hidden_states
 
     outputs = [args.output, args.norms]
-    with recorded(args, inputs=[args.states], outputs=outputs) as (structure, norms):
+    with write_with_provenance(args, inputs=[args.states], outputs=outputs) as (structure, norms):
         states = hidden_states.load(args.states)
         drawn = {"resamples": args.resamples, "seed": args.seed}
         found = pd.concat(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from embscale.cli import _layers
 from embscale.cli._keys import OfTexts
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.layers import Epochs, GridConditions, OneSplit
 
@@ -25,10 +25,10 @@ def run(args: argparse.Namespace) -> None:
     from embscale.progress import progress
     from embscale.rows import tidy
 
-    with recorded(args, inputs=[args.states], outputs=[args.output]) as (path,):
+    with write_with_provenance(args, inputs=[args.states], outputs=[args.output]) as (path,):
         settings = _layers.settings(args, epochs=args.epochs)
-        states = examples.held(hidden_states.load(args.states), memory_gb=args.memory_gb)
-        used = examples.used_vectors(states, first_position=args.first_position)
+        states = examples.load_if_fits(hidden_states.load(args.states), memory_gb=args.memory_gb)
+        used = examples.mask_from(states, first_position=args.first_position)
         keys = _layers.keys(args, states, used)
         frames = []
         told = progress("cells", len(args.classifiers) * len(args.windows) * len(args.counts) * 2)
@@ -46,9 +46,9 @@ def run(args: argparse.Namespace) -> None:
             ):
                 described = keys | cell.condition.described() | {"trained_on": args.texts, "design": cell.design}
                 described |= {"tokens": cell.tokens, "texts_count": cell.texts_count}
-                made = probes.rows(
+                made = probes.classifier_rows(
                     cell.fits, args.seeds, states.classes, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed
                 )
                 frames.append(made.assign(**described))
                 told(len(frames), f"{classifier}: {cell.tokens} tokens of {cell.texts_count} texts, {cell.design}")
-        tidy.write(probes.complete(frames, probes.COLUMNS), path)
+        tidy.write(probes.concat_rows(frames, probes.COLUMNS), path)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 from embscale.parameters.corpus import Harvest
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     code_rows = [{"_id": f.name, "text": f.text, "metadata": {"package": f.package}} for f in functions]
     facts = {"sha256": digest, "code_sha256": code_digest}
     outputs = [args.output / "corpus.jsonl.gz", args.output / "queries.jsonl", args.output / "qrels" / "test.tsv"]
-    with recorded(args, inputs=[], outputs=[*outputs, args.code], facts=facts) as (
+    with write_with_provenance(args, inputs=[], outputs=[*outputs, args.code], facts=facts) as (
         corpus_path,
         queries_path,
         qrels_path,

@@ -6,7 +6,7 @@ import argparse
 import csv
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.study import Limits
 
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> None:
     """Plan, write a row for each checkpoint."""
     from embscale.checkpoints import suites
 
-    with recorded(args, inputs=[args.registry, args.pins], outputs=[args.output]) as (output,):
+    with write_with_provenance(args, inputs=[args.registry, args.pins], outputs=[args.output]) as (output,):
         planned = suites.plan(
             suites.load(args.registry, args.pins),
             args.suites,

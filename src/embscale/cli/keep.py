@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 
 
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
         *(args.output / f"{name}.csv" for name in sources),
     ]
     inputs = [path for paths in sources.values() for path in paths]
-    with recorded(args, inputs=inputs, outputs=outputs) as (
+    with write_with_provenance(args, inputs=inputs, outputs=outputs) as (
         metrics,
         curves,
         *csv,

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
     paths = {kind: getattr(args, kind) for kind in KINDS}
     inputs = [*(path for several in paths.values() for path in several), args.claims, published_scores.LAYERS_FILE]
     outputs = [args.output, *(args.tables / f"{name}.md" for name in TABLES)]
-    with recorded(args, inputs=inputs, outputs=outputs) as (
+    with write_with_provenance(args, inputs=inputs, outputs=outputs) as (
         csv,
         run_,
         not_run,

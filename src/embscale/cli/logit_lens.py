@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.cli.geometry import add_keys, described
 from embscale.parameters import flags
 from embscale.parameters.layers import LogitLens
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
 
     inputs = [args.states, *running.checkpoint_files(args.checkpoint)]
     facts: dict[str, str] = {}
-    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         states = hidden_states.load(args.states)
         model_type = json.loads((args.checkpoint / "config.json").read_text("utf-8")).get("model_type", "")
         rows = pd.DataFrame(columns=logit_lens.COLUMNS)

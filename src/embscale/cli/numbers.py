@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.cli._rows import add_where
 from embscale.provenance.artifacts import note_path, read_note
 from embscale.rows import tidy
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
         *notes,
     ]
     outputs = [args.variables, *(args.tables / f"{name}.md" for name in TABLES)]
-    with recorded(args, inputs=inputs, outputs=outputs) as (variables, *tables):
+    with write_with_provenance(args, inputs=inputs, outputs=outputs) as (variables, *tables):
         scores = tidy.read([args.scores], (), where=args.where)
         probes = tidy.read(args.probes, (), where=[])
         read_notes = {note.name.partition(".")[0]: read_note(note) for note in notes}

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from embscale.cli._keys import OfSuite
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.cli.positions import local_files, open_checkpoint
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     needed = positions.needed_tensor(config)
     files = local_files(source, weights, [names, *([needed] if needed else [])])
     inputs = [*beir.files(args.beir, "test"), args.tokens, *files]
-    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         data = beir.load(args.beir)
         groups, made_of = tokens.load(args.tokens)
         if made_of["data_sha256"] != data.sha256:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
         stored = weights.read(names)
         assert stored is not None
         both = positions.table_with_positions(config, stored, weights.read)
-        position_scores.rows(
+        position_scores.position_score_rows(
             data,
             groups["documents"],
             groups["queries"],

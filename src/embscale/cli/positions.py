@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embscale.cli._keys import OfModel, known_step
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 from embscale.parameters.primer import PositionRows
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     keys = {"suite": args.suite, "model": args.model, "step": known_step(args.step)}
     if Path(args.checkpoint).is_file():
         path = Path(args.checkpoint)
-        with recorded(args, inputs=[path], outputs=[args.output]) as (output,):
+        with write_with_provenance(args, inputs=[path], outputs=[args.output]) as (output,):
             rows = positions.table_rows(table_files.load(path).astype(np.float64), seeds=args.seeds)
             rows.assign(**keys).to_csv(output, index=False, float_format="%.8g")
         return
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     endings = positions.needed_tensor(config)
     weights = Weights(source) if endings else None
     inputs = local_files(source, weights, [endings] if endings else [])
-    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         read = weights.read if weights else lambda endings: None
         rows = positions.position_rows(config, read, places=args.places, seeds=args.seeds)
         rows.assign(**keys).to_csv(output, index=False, float_format="%.8g")

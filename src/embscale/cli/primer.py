@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.primer import Biases, Gradient, Lookup, Offset, Order, Rotary, Sinusoidal, Space
 
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
         from embscale.texts import tokens
 
         inputs = [args.table, tokens.tokenizer_file(args.tokenizer)]
-    with recorded(args, inputs=inputs, outputs=[args.output]) as (output,):
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output]) as (output,):
         ROWS[args.concept](args).to_csv(output, index=False, float_format=NUMBERS)
 
 
@@ -144,7 +144,7 @@ def _sizes(args: argparse.Namespace) -> None:
     from embscale.primer.sizes import size_rows, sizes_table
 
     outputs = [args.output, args.partial]
-    with recorded(args, inputs=[args.registry], outputs=outputs) as (output, partial):
+    with write_with_provenance(args, inputs=[args.registry], outputs=outputs) as (output, partial):
         # No pins: sizes do not depend on the commits that revisions are pinned to.
         sizes = size_rows(suites.load(args.registry, Path("no pins")))
         sizes.to_csv(output, index=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from embscale.cli import _layers
 from embscale.cli._keys import OfTexts
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.layers import Probe
 
@@ -28,10 +28,10 @@ def run(args: argparse.Namespace) -> None:
     from embscale.rows import tidy
 
     outputs = [args.output, args.confusion, args.curves]
-    with recorded(args, inputs=[args.states], outputs=outputs) as paths:
+    with write_with_provenance(args, inputs=[args.states], outputs=outputs) as paths:
         settings = _layers.settings(args, epochs=args.epochs, tree_depth=args.tree_depth)
-        states = examples.held(hidden_states.load(args.states), memory_gb=args.memory_gb)
-        used = examples.used_vectors(states, first_position=args.first_position)
+        states = examples.load_if_fits(hidden_states.load(args.states), memory_gb=args.memory_gb)
+        used = examples.mask_from(states, first_position=args.first_position)
         keys = _layers.keys(args, states, used)
         layers, bootstrap = states.classes, {"resamples": args.bootstrap_resamples, "seed": args.bootstrap_seed}
         conditions = probes.conditions(args.classifiers, args.splits, args.inputs, args.controls)
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
         for done, condition in enumerate(conditions, 1):
             fits = probes.run(states, used, condition, settings, seeds=args.seeds, name=args.model)
             described = keys | condition.described() | {"trained_on": args.texts}
-            rows.append(probes.rows(fits, args.seeds, layers, **bootstrap).assign(**described))
+            rows.append(probes.classifier_rows(fits, args.seeds, layers, **bootstrap).assign(**described))
             confusion.append(probes.confusion(fits, args.seeds, layers).assign(**described))
             curves.append(probes.curves(fits, args.seeds).assign(**described))
             found[condition] = fits
@@ -55,4 +55,4 @@ def run(args: argparse.Namespace) -> None:
             (probes.COLUMNS, probes.CONFUSION_COLUMNS, probes.CURVE_COLUMNS),
             strict=True,
         ):
-            tidy.write(probes.complete(frames, columns), path)
+            tidy.write(probes.concat_rows(frames, columns), path)

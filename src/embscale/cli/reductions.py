@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.cli.geometry import add_keys, described
 from embscale.parameters import flags
 from embscale.parameters.layers import Reductions
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> None:
     from embscale.rows import tidy
 
     outputs = [args.output, args.quality]
-    with recorded(args, inputs=[args.states], outputs=outputs) as (points, quality):
+    with write_with_provenance(args, inputs=[args.states], outputs=outputs) as (points, quality):
         states = hidden_states.load(args.states)
         settings = reductions.Settings(
             **{field.name: getattr(args, field.name) for field in dataclasses.fields(reductions.Settings)}

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 from embscale.report.machine import machine
 from embscale.report.pandoc import DESIGN
@@ -76,5 +76,5 @@ def run(args: argparse.Namespace) -> None:
     # The note's source digests cover only Python; the page also follows from the files of its design.
     inputs = [args.source, *args.input, *DESIGN]
     facts = {"machine": extra["machine"], "renderer": renderer.label}
-    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as [page]:
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as [page]:
         page.write_bytes(render(args.source, renderer, **extra).encode("utf-8"))

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 from embscale.parameters.kinds import Device, SpecialTokens
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> None:
     tokenised_by = args.tokens or [tokens.tokenizer_file(args.tokenizer)]
     inputs = [*files, *tokenised_by, *(file for folder in args.beir for file in beir.files(folder, "test"))]
     outputs = [path for path in (args.output, args.per_query) if path]
-    with recorded(args, inputs=inputs, outputs=outputs, facts={"device": device}) as paths:
+    with write_with_provenance(args, inputs=inputs, outputs=outputs, facts={"device": device}) as paths:
         tasks: list[tuple[Scorer, dict[str, Any]]] = []
         tokenizer = tokens.load_tokenizer(args.tokenizer) if args.tokenizer else None
         for number, folder in enumerate(args.beir):

@@ -6,7 +6,7 @@ import argparse
 import math
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 
 COLUMNS = ("suite", "model", "rows", "dims", "parameters")
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
         if len(words) not in (3, 4):
             raise EmbscaleError(f"--model {' '.join(words)}: expected SUITE MODEL TABLE [CHECKPOINT]")
     inputs = [Path(file) for words in args.models for file in words[2:]]
-    with recorded(args, inputs=inputs, outputs=[args.output]) as [output]:
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output]) as [output]:
         rows = []
         for suite, model, table, *checkpoint in args.models:
             [shape] = shapes(Path(table))

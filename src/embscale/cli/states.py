@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 from embscale.parameters.layers import Cleaning, Positions, Running, Sample
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
     weights = running.checkpoint_files(args.checkpoint)
     inputs = [args.texts, tokenizer_file(args.tokenizer), *weights]
     facts: dict[str, Any] = {"device": device}
-    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         sample = samples.choose(
             samples.read_texts(args.texts, split=args.text_split),
             load_tokenizer(args.tokenizer),

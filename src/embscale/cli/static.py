@@ -1,4 +1,4 @@
-"""Train a static embedding table on the tokens that a rung of the ladder sees.
+"""Train a static embedding table on the tokens that a model of the ladder sees.
 
     embscale static skip-gram --corpus FOLDER --tokens TOKENS.safetensors --tokenizer FOLDER ... -o TABLE.safetensors
 
@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.corpus import TableRows
 from embscale.parameters.training import METHODS, StaticSeed
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
     source = beir.corpus_file(args.corpus)
     inputs = [source, args.tokens, tokens.tokenizer_file(args.tokenizer)]
     facts: dict[str, Any] = {}
-    with recorded(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         stream, _, separator = streams.read(source, args.tokens, args.tokenizer, seed=args.order_seed)
         texts = streams.texts_of(stream[: args.max_tokens], separator=separator)
         static_embeddings.check(texts, vocab_size=args.vocab_size, window=args.window)

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from embscale.cli._keys import OfSuite, OfTied
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 from embscale.progress import progress
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     steps = [_step(text) for text in args.tables]
     inputs = [path for _, path in steps] + ([args.tokens] if args.tokens else [])
     report = progress("table-geometry", len(steps))
-    with recorded(args, inputs=inputs, outputs=[args.output]) as (output,):
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output]) as (output,):
         frames = []
         for done, (step, path) in enumerate(steps, 1):
             table = table_files.Stored.open(path)

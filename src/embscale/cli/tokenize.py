@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.corpus import Tokenisation
 from embscale.texts import beir, tokens
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> None:
     """Tokenise and write, with the digests of the texts and of the tokenizer."""
     tokenizer_file = tokens.tokenizer_file(args.tokenizer)
     inputs = [*beir.files(args.task, "test"), tokenizer_file]
-    with recorded(args, inputs=inputs, outputs=[args.output]) as (output,):
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output]) as (output,):
         data = beir.load(args.task)
         tokenizer = tokens.load_tokenizer(args.tokenizer)
         groups = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.corpus import Vocabulary
 from embscale.texts import beir
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> None:
         show_progress=False,
     )
     outputs = [args.output / "tokenizer.json", args.output / "tokenizer_config.json"]
-    with recorded(args, inputs=[source], outputs=outputs) as temporary:
+    with write_with_provenance(args, inputs=[source], outputs=outputs) as temporary:
         tokenizer.train_from_iterator(texts, trainer)
         folder = temporary[0].parent / "saved"
         PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END_OF_TEXT).save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""Train one rung of the ladder and save its checkpoints in the Hugging Face layout."""
+"""Train one model of the ladder and save its checkpoints in the Hugging Face layout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import csv
 import shutil
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.corpus import TableRows
 from embscale.parameters.training import Length, Recipe, RunSeed
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
         args.output / f"step{step}" / name for step in args.checkpoints for name in CHECKPOINT_FILES
     ]
     inputs = [source, args.tokens, tokens.tokenizer_file(args.tokenizer), args.tokenizer / "tokenizer_config.json"]
-    with recorded(args, inputs=inputs, outputs=outputs) as temporary:
+    with write_with_provenance(args, inputs=inputs, outputs=outputs) as temporary:
         training, unseen, _ = streams.read(source, args.tokens, args.tokenizer, seed=args.seed)
         model = ladder.build(
             width=args.width,

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from embscale.cli import _layers
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 
@@ -32,12 +32,10 @@ def run(args: argparse.Namespace) -> None:
     paths = dict(_named(given) for given in args.states)
     if len(paths) < 2 or len(paths) < len(args.states):
         raise EmbscaleError("--states: give two or more, each with a name of its own")
-    with recorded(args, inputs=list(paths.values()), outputs=[args.output]) as (path,):
+    with write_with_provenance(args, inputs=list(paths.values()), outputs=[args.output]) as (path,):
         sources = {name: hidden_states.load(file) for name, file in paths.items()}
         keys = {
-            name: _layers.keys(
-                args, states, examples.used_vectors(states, first_position=args.first_position), texts=name
-            )
+            name: _layers.keys(args, states, examples.mask_from(states, first_position=args.first_position), texts=name)
             for name, states in sources.items()
         }
         settings = _layers.settings(args)
@@ -47,11 +45,11 @@ def run(args: argparse.Namespace) -> None:
             sources, settings, first_position=args.first_position, seeds=args.seeds, name=args.model
         ):
             described = keys[cell.tested_on] | cell.condition.described() | {"trained_on": cell.trained_on}
-            rows = probes.rows(
+            rows = probes.classifier_rows(
                 cell.fits, args.seeds, layers, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed
             )
             frames.append(rows.assign(**described))
-        probes.complete(frames, probes.COLUMNS).to_csv(path, index=False)
+        probes.concat_rows(frames, probes.COLUMNS).to_csv(path, index=False)
 
 
 def _named(given: str) -> tuple[str, Path]:

@@ -1,4 +1,4 @@
-"""Train one rung from tables of several kinds: held-out losses by step, and scores of its table before and after.
+"""Train one model from tables of several kinds: held-out losses by step, and scores of its table before and after.
 
 The corpus is also the retrieval task that tables are scored on.  One run of the command has one seed.
 """
@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.corpus import TableRows
 from embscale.parameters.scores import Bootstrap
@@ -27,7 +27,7 @@ PATHS = ("corpus", "tokens", "tokenizer", "table", "output")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument(
-        "table", type=Path, metavar="TABLE.safetensors", help="from embscale static; as wide as the rung"
+        "table", type=Path, metavar="TABLE.safetensors", help="from embscale static; as wide as the model"
     )
     parser.add_argument("--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
     parser.add_argument("--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize")
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
 
     torch.use_deterministic_algorithms(True)
     inputs = [*beir.files(args.corpus, "test"), args.tokens, tokens.tokenizer_file(args.tokenizer), args.table]
-    with recorded(args, inputs=inputs, outputs=[args.output]) as (output,):
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output]) as (output,):
         training, unseen, _ = streams.read(beir.corpus_file(args.corpus), args.tokens, args.tokenizer, seed=args.seed)
         groups, _ = tokens.load(args.tokens)
         scorer = Scorer(
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
             found: np.ndarray = scorer.per_query(table, [args.metric])[args.metric].to_numpy()
             return found
 
-        warm_start.rows(
+        warm_start.run_rows(
             args.starts,
             table=table_files.load(args.table),
             training=training,

@@ -13,7 +13,7 @@ import argparse
 import re
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.scores import WordProbes
 from embscale.texts import tokens
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
     files = [(match[1], Path(match[2])) for match in given if match]
     sets = [words.OWN_FILE, *args.analogies, *args.similarity, *([args.tokens] if args.tokens else [])]
     inputs = [*(path for _, path in files), tokens.tokenizer_file(args.tokenizer), *sets]
-    with recorded(args, inputs=inputs, outputs=[args.output]) as (output,):
+    with write_with_provenance(args, inputs=inputs, outputs=[args.output]) as (output,):
         asked = [
             words.own_set(),
             *(words.read_analogies(path) for path in args.analogies),
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> None:
                 keys = {"suite": args.suite, "model": args.model or path.stem, "step": step, "variant": variant.text}
                 for form, vocabulary, several in asks:
                     vectors = words.word_vectors(variant.blocks(table), vocabulary)
-                    found = words.rows(
+                    found = words.word_set_rows(
                         vectors,
                         several,
                         form=form,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.rows import tidy
 
 
@@ -21,6 +21,6 @@ def run(args: argparse.Namespace) -> None:
     from embscale.report.words_table import words_table
     from embscale.scoring.words import COLUMNS
 
-    with recorded(args, inputs=args.rows, outputs=[args.output]) as (output,):
+    with write_with_provenance(args, inputs=args.rows, outputs=[args.output]) as (output,):
         rows = tidy.read(args.rows, ("model", "variant", *COLUMNS), where=[])
         output.write_text(words_table(rows, args.model), "utf-8")

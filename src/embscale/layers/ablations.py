@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from embscale.layers.classifiers import LOGISTIC_REGRESSION, Linear, Settings, logistic_regression, tested
-from embscale.layers.examples import NO_CONTROL, RAW, Examples, Prepare, halves
+from embscale.layers.classifiers import LOGISTIC_REGRESSION, Linear, Settings, logistic_regression, predict
+from embscale.layers.examples import NO_CONTROL, RAW, Examples, Prepare, train_test_split
 from embscale.layers.hidden_states import HiddenStates
 from embscale.layers.probes import KEYS, Condition, Fit, fitted, interval_rows, warn
 from embscale.statistics.resampling import CONFIDENCE, seed_band
@@ -161,7 +161,7 @@ def base(
     tests: list[Examples] = []
     fits: list[Fit] = []
     for seed in seeds:
-        parts = halves(states, used, split=split, test_fraction=settings.test_fraction, seed=seed)
+        parts = train_test_split(states, used, split=split, test_fraction=settings.test_fraction, seed=seed)
         train, test = (Examples(states, part, settings.chunk) for part in parts)
         trains.append(train)
         tests.append(test)
@@ -393,7 +393,7 @@ def _refit(found: Base, kept: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
         only = _columns(dimensions)
         start = replace(model, weights=model.weights[:, dimensions])
         again = logistic_regression(replace(train, prepare=only), found.settings, start=start)
-        predicted.append([tested(again, replace(test, prepare=only))["predicted"]])
+        predicted.append([predict(again, replace(test, prepare=only))["predicted"]])
     return predicted
 
 
@@ -413,7 +413,7 @@ def regularisation(found: Base, *, inverse_regularisations: Sequence[float]) -> 
         paths.append(_path(found, train, test, tried, seed=seed))
         scores = np.zeros(len(tried))
         for fold in range(INNER_FOLDS):
-            parts = halves(
+            parts = train_test_split(
                 train.states,
                 np.asarray(train.part.any(axis=0)),
                 split=found.condition.split,

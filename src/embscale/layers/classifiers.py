@@ -125,7 +125,7 @@ class Fitted:
     curves: pd.DataFrame | None = None
 
 
-def seen(classifier: str, examples: Examples) -> Examples:
+def select_features(classifier: str, examples: Examples) -> Examples:
     """What of the vectors a classifier looks at: all, or one number."""
     if classifier == "norm_only":
         return replace(examples, prepare=norm_only)
@@ -146,7 +146,7 @@ def fit(
 
     Args:
         classifier: one of `CLASSIFIERS`.
-        train: what it learns from, as `seen` gives it.
+        train: what it learns from, as `select_features` gives it.
         test: for the accuracy curve of `sgd`; no other classifier looks at it.
         settings: see there.
         seed: of initial weights and the order of batches (`sgd`), of ties between columns (trees).
@@ -323,7 +323,7 @@ def sgd(train: Examples, test: Examples, settings: Settings, *, seed: int) -> Fi
     return Fitted(model, False, pd.DataFrame(rows))
 
 
-def tested(model: Any, test: Examples) -> Mapping[str, np.ndarray]:  # noqa: ANN401 (any classifier)
+def predict(model: Any, test: Examples) -> Mapping[str, np.ndarray]:  # noqa: ANN401 (any classifier)
     """What a classifier says of each example in order.
 
     Returns:

@@ -14,7 +14,7 @@ import numpy as np
 
 from embscale.errors import EmbscaleError
 from embscale.layers.classifiers import LOGISTIC_REGRESSION, SGD, SGD_TEST_FRACTION, Settings
-from embscale.layers.examples import NO_CONTROL, RAW, Examples, halves, held, thinned, used_vectors
+from embscale.layers.examples import NO_CONTROL, RAW, Examples, load_if_fits, mask_from, thinned, train_test_split
 from embscale.layers.hidden_states import HiddenStates
 from embscale.layers.probes import Condition, Fit, fitted, warn
 
@@ -109,7 +109,7 @@ def grid(
             made: dict[str, list[Fit]] = {AS_PUBLISHED: [], MATCHED: []}
             for seed in seeds:
                 here = of_texts & (states.position < window)
-                train, test = halves(states, here, split=condition.split, test_fraction=fraction, seed=seed)
+                train, test = train_test_split(states, here, split=condition.split, test_fraction=fraction, seed=seed)
                 per_layer.setdefault(seed, int(train.sum(axis=1).min()))
                 for design, fits in made.items():
                     part = train if design == AS_PUBLISHED else thinned(train, per_layer[seed], seed=seed)
@@ -154,12 +154,12 @@ def transfer(
         EmbscaleError: the states are of models with different layers, or do not tell their texts; a source has too few.
     """
     states, source = joined(sources)
-    states = held(states, memory_gb=settings.memory_gb)
-    used = used_vectors(states, first_position=first_position)
+    states = load_if_fits(states, memory_gb=settings.memory_gb)
+    used = mask_from(states, first_position=first_position)
     condition = Condition(LOGISTIC_REGRESSION, TEXT_PAIR, RAW, NO_CONTROL)
     made: dict[tuple[str, str], list[Fit]] = {}
     for seed in seeds:
-        train, test = halves(states, used, split="text", test_fraction=settings.test_fraction, seed=seed)
+        train, test = train_test_split(states, used, split="text", test_fraction=settings.test_fraction, seed=seed)
         trains, tests = ({name: part & (source == i) for i, name in enumerate(sources)} for part in (train, test))
         for of_source in sources:
             if not (trains[of_source].any() and tests[of_source].any()):

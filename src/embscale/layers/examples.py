@@ -101,7 +101,7 @@ class Examples:
         return np.broadcast_to(values, self.part.shape)[self.part]
 
 
-def halves(
+def train_test_split(
     states: HiddenStates, used: np.ndarray, *, split: str, test_fraction: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Divide vectors into those to train on and those to test on.
@@ -252,10 +252,10 @@ def control(states: HiddenStates, used: np.ndarray, name: str, *, seed: int, chu
     draw = _gaussian(every) if name == "gaussian" else _scaled(every, positive=name == "study_random")
     shape = (len(states.text), states.width)
 
-    def rows(layer: int) -> np.ndarray:
+    def random_vectors(layer: int) -> np.ndarray:
         return cast("np.ndarray", Drawn(shape, lambda i: draw(layer, np.random.default_rng([seed, layer, i]))))
 
-    return replace(states, arrays={name: rows(layer) for layer, name in enumerate(states.classes)})
+    return replace(states, arrays={name: random_vectors(layer) for layer, name in enumerate(states.classes)})
 
 
 def _gaussian(every: Examples) -> Callable[[int, np.random.Generator], np.ndarray]:
@@ -279,7 +279,7 @@ def _scaled(every: Examples, *, positive: bool) -> Callable[[int, np.random.Gene
     return draw
 
 
-def held(states: HiddenStates, *, memory_gb: float) -> HiddenStates:
+def load_if_fits(states: HiddenStates, *, memory_gb: float) -> HiddenStates:
     """The same states with the layers to be told apart in memory, if they fit; as they are otherwise."""
     vectors = np.arange(len(states.text))
     if len(states.classes) * len(vectors) * states.width * 4 > memory_gb * 1e9:
@@ -287,7 +287,7 @@ def held(states: HiddenStates, *, memory_gb: float) -> HiddenStates:
     return replace(states, arrays={layer: states.take([layer], vectors)[0] for layer in states.classes})
 
 
-def used_vectors(states: HiddenStates, *, first_position: int) -> np.ndarray:
+def mask_from(states: HiddenStates, *, first_position: int) -> np.ndarray:
     """Which vectors take part, bool ``[vectors]``: those from `first_position` on.
 
     Raises:

@@ -62,7 +62,7 @@ def sequences(states: HiddenStates) -> list[tuple[str, ...]]:
     return found
 
 
-def used_vectors(states: HiddenStates, *, first_position: int) -> np.ndarray:
+def indices_from(states: HiddenStates, *, first_position: int) -> np.ndarray:
     """Indices of the vectors of this and later positions.
 
     Raises:
@@ -286,7 +286,7 @@ def structure(
         raise EmbscaleError(
             f"{dimensions} dimensions: vectors have {states.width}, so a subspace is nearly all of them"
         )
-    used = used_vectors(states, first_position=first_position)
+    used = indices_from(states, first_position=first_position)
     group = np.full(len(states.text), LEFT_OUT)
     group[used] = jackknife.text_groups(states.text[used], groups=groups, seed=seed)
     generator = np.random.default_rng(seed)

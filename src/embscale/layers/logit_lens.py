@@ -17,7 +17,7 @@ import pandas as pd
 
 from embscale.checkpoints.families import ENCODERS, anatomy, family
 from embscale.errors import EmbscaleError
-from embscale.layers.geometry import JACKKNIFE, measured, used_vectors
+from embscale.layers.geometry import JACKKNIFE, indices_from, measured
 from embscale.layers.hidden_states import HiddenStates
 from embscale.layers.names import FINAL_NORM
 from embscale.layers.running import from_files, read_config
@@ -119,7 +119,7 @@ def lens(
             f"the states end with {last} of width {states.width}, but the checkpoint has {blocks} blocks of width "
             f"{model.config.get_text_config().hidden_size}: they are of another model"
         )
-    used = used_vectors(states, first_position=first_position)
+    used = indices_from(states, first_position=first_position)
     chosen = np.sort(np.random.default_rng(seed).permutation(used)[:vectors])
     group = jackknife.text_groups(states.text[chosen], groups=groups, seed=seed)
     final = np.empty(len(chosen), np.int64)

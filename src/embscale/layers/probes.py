@@ -22,8 +22,8 @@ from embscale.layers.classifiers import (
     Fitted,
     Settings,
     fit,
-    seen,
-    tested,
+    predict,
+    select_features,
 )
 from embscale.layers.examples import (
     EXPECTED,
@@ -33,9 +33,9 @@ from embscale.layers.examples import (
     RAW,
     Examples,
     control,
-    halves,
-    held,
+    load_if_fits,
     prepared,
+    train_test_split,
 )
 from embscale.layers.hidden_states import HiddenStates
 from embscale.statistics.resampling import bootstrap_means, percentile_interval
@@ -172,7 +172,7 @@ def run(
     """Fit and test one classifier for each seed, which decides the split and whatever else is drawn.
 
     Args:
-        states: in memory, if they fit there (`held`).
+        states: in memory, if they fit there (`load_if_fits`).
         used: vectors that take part, bool ``[vectors]``.
         condition: what to run.
         settings: see there.
@@ -184,9 +184,9 @@ def run(
         shown = states
         if condition.control != NO_CONTROL:
             random = control(states, used, condition.control, seed=seed, chunk=settings.chunk)
-            shown = held(random, memory_gb=settings.memory_gb)
+            shown = load_if_fits(random, memory_gb=settings.memory_gb)
         fraction = SGD_TEST_FRACTION if condition.classifier == SGD else settings.test_fraction
-        parts = halves(shown, used, split=condition.split, test_fraction=fraction, seed=seed)
+        parts = train_test_split(shown, used, split=condition.split, test_fraction=fraction, seed=seed)
         train, test = (Examples(shown, part, settings.chunk) for part in parts)
         fits.append(fitted(condition, train, test, settings, seed=seed, start=fits[-1].fitted if fits else None))
         warn(fits[-1].fitted, condition, seed=seed, name=name)
@@ -198,11 +198,11 @@ def fitted(
 ) -> Fit:
     """Fit on one set of examples, test on another, both in the form that the condition wants."""
     prepare = prepared(condition.input, train)
-    train, test = (seen(condition.classifier, replace(part, prepare=prepare)) for part in (train, test))
+    train, test = (select_features(condition.classifier, replace(part, prepare=prepare)) for part in (train, test))
     model = fit(condition.classifier, train, test, settings, seed=seed, start=start)
     return Fit(
         true=np.nonzero(test.part)[0],
-        **tested(model.model, test),
+        **predict(model.model, test),
         text=test.of_each(test.states.text),
         position=test.of_each(test.states.position),
         n_train=len(train),
@@ -218,7 +218,7 @@ def warn(fitted: Fitted, condition: Condition, *, seed: int, name: str) -> None:
         )
 
 
-def rows(
+def classifier_rows(
     fits: Sequence[Fit], seeds: Sequence[int], layers: Sequence[str], *, resamples: int, seed: int
 ) -> pd.DataFrame:
     """Tidy rows: each split by itself, and all together as seed ``all``.
@@ -268,13 +268,13 @@ def mean_shift_share(
     Args:
         raw: fits on the vectors as they are.
         removed: fits on the same vectors without their layers' means, in the same splits.
-        seeds: as in `rows`, like the next three.
+        seeds: as in `classifier_rows`, like the next three.
         layers: names.
         resamples: of the bootstrap.
         seed: of the resamples.
 
     Returns:
-        Rows like those of `rows`, metric ``mean_shift_share``.
+        Rows like those of `classifier_rows`, metric ``mean_shift_share``.
     """
     made = []
     chance = 1 / len(layers)
@@ -336,7 +336,7 @@ def texts_of(states: HiddenStates, used: np.ndarray) -> int:
     return len(np.unique(states.text[used]))
 
 
-def complete(frames: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
+def concat_rows(frames: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
     """Rows of several kinds in one table with the given columns; what a kind has not is empty, and counts are whole."""
     filled = [frame for frame in frames if len(frame)]
     return (pd.concat(filled) if filled else pd.DataFrame()).reindex(columns=list(columns)).convert_dtypes()

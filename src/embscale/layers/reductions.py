@@ -21,7 +21,7 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
 from embscale.errors import EmbscaleError
-from embscale.layers.geometry import JACKKNIFE, order_of_layers, used_vectors
+from embscale.layers.geometry import JACKKNIFE, indices_from, order_of_layers
 from embscale.layers.hidden_states import HiddenStates
 from embscale.parameters.layers import Reduction
 from embscale.statistics import jackknife
@@ -173,7 +173,7 @@ def trustworthiness(values: np.ndarray, placed: np.ndarray, *, neighbours: int) 
 
 def _choose(states: HiddenStates, settings: Settings, *, has_neighbours: bool) -> np.ndarray:
     """The tokens, as indices of vectors."""
-    used = used_vectors(states, first_position=settings.first_position)
+    used = indices_from(states, first_position=settings.first_position)
     layers, vectors = len(states.classes), len(used)
     count = settings.points // layers
     if not 0 < count <= vectors:

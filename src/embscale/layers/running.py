@@ -64,7 +64,7 @@ def skeleton(folder: Path) -> PreTrainedModel:
     import transformers
 
     config = read_config(folder)
-    with _told(folder), torch.device("meta"):
+    with _readable_errors(folder), torch.device("meta"):
         model_class = getattr(transformers, family(config.model_type).model_class)
         model: PreTrainedModel = getattr(model_class, "from_config", model_class)(config)
     return model
@@ -78,7 +78,7 @@ def read_config(folder: Path) -> PreTrainedConfig:
     """
     import transformers
 
-    with _told(folder):
+    with _readable_errors(folder):
         return transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
 
 
@@ -127,7 +127,7 @@ def from_files(
     import transformers
 
     transformers.logging.disable_progress_bar()
-    with _told(folder):
+    with _readable_errors(folder):
         model, report = model_class.from_pretrained(
             folder,
             config=config,
@@ -146,7 +146,7 @@ def from_files(
 
 
 @contextlib.contextmanager
-def _told(folder: Path) -> Iterator[None]:
+def _readable_errors(folder: Path) -> Iterator[None]:
     """Turns what the library raises at a broken checkpoint into one line."""
     try:
         yield

@@ -32,7 +32,7 @@ def first_tokens(texts: TokenisedTexts, count: int) -> TokenisedTexts:
     return TokenisedTexts(texts.ids[place < count], offsets)
 
 
-def rows(
+def position_score_rows(
     data: RetrievalData,
     documents: TokenisedTexts,
     queries: TokenisedTexts,

@@ -108,7 +108,7 @@ def read_inputs(paths: Iterable[Path]) -> Inputs:
 
 
 @contextlib.contextmanager
-def recorded(
+def write_with_provenance(
     *,
     command: str,
     params: Mapping[str, Any],
@@ -194,7 +194,7 @@ def _named_by(note: Path) -> dict[Path, str]:
     """The outputs that a note names, wherever they lie, each with the command; none without a note."""
     if not note.is_file():
         return {}
-    command, digests = _told(note, note.stat().st_mtime_ns)
+    command, digests = _command_and_digests(note, note.stat().st_mtime_ns)
     return dict.fromkeys(digests, command)
 
 
@@ -212,14 +212,14 @@ def _ascribed(path: Path) -> list[tuple[str, str, Path]]:
     candidates = [*folder.glob(f"*{NOTE_SUFFIX}"), *folder.parent.glob(f"*{NOTE_SUFFIX}")]
     found = []
     for written, note in sorted((candidate.stat().st_mtime_ns, candidate) for candidate in candidates):
-        command, digests = _told(note, written)
+        command, digests = _command_and_digests(note, written)
         if place in digests:
             found.append((command, digests[place], note))
     return found
 
 
 @functools.cache  # a job with many inputs in one folder reads each note there once
-def _told(path: Path, written: int) -> tuple[str, dict[Path, str]]:
+def _command_and_digests(path: Path, written: int) -> tuple[str, dict[Path, str]]:
     """The command of a note, and the SHA-256 of each output by where it lies."""
     note = read_note(path)
     return note["command"], {output.resolve(): digest for output, digest in outputs_of(path, note).items()}

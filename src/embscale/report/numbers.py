@@ -132,7 +132,7 @@ def layer_table(probes: pd.DataFrame) -> str:
 
 
 def ladder_table(losses: Mapping[int, pd.DataFrame], table_rows: int) -> str:
-    """Markdown rows of the training of each rung: tokens, and loss on texts it never saw."""
+    """Markdown rows of the training of each model: tokens, and loss on held-out texts."""
     lines = [["width", "tokens seen", "parameters in the table", "loss before, nats", "loss after, nats"]]
     for width, rows in sorted(losses.items()):
         heldout = rows.dropna(subset="heldout_loss")

@@ -25,7 +25,7 @@ def words_table(rows: pd.DataFrame, model: str) -> str:
     """Markdown rows of the probes of one model's table.
 
     Args:
-        rows: of `words.rows`, of any models.
+        rows: of `words.word_set_rows`, of any models.
         model: which.
 
     Raises:

@@ -96,12 +96,12 @@ class FolderTask(AbsTaskRetrieval):
         if self.data_loaded:
             return
 
-        def rows(texts: dict[str, str]) -> Dataset:
+        def dataset(texts: dict[str, str]) -> Dataset:
             return Dataset.from_dict({"id": list(texts), "text": list(texts.values())})
 
         split: Any = {
-            "corpus": rows(self.data.documents).add_column("title", [""] * len(self.data.documents)),
-            "queries": rows(self.data.queries),
+            "corpus": dataset(self.data.documents).add_column("title", [""] * len(self.data.documents)),
+            "queries": dataset(self.data.queries),
             "relevant_docs": self.data.qrels,
             "top_ranked": None,
         }

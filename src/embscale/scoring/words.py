@@ -467,7 +467,7 @@ def similarities(vectors: WordVectors, pairs: Sequence[tuple[str, str, float]]) 
 # Rows
 
 
-def rows(
+def word_set_rows(
     vectors: WordVectors,
     sets: Sequence[WordSet],
     *,

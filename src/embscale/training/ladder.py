@@ -28,7 +28,7 @@ Positions = Literal["rotary", "learned"]
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a rung is trained.
+    """How a model of the ladder is trained.
 
     Attributes:
         steps: optimiser steps.
@@ -63,7 +63,7 @@ class Schedule:
 def build(
     *, width: int, blocks: int, head_width: int, vocab_size: int, context: int, seed: int, positions: Positions
 ) -> Rung:
-    """An untrained rung with untied input and output tables.
+    """An untrained model with untied input and output tables.
 
     Weights start with the standard deviation ``sqrt(2 / (5 width))`` of the smaller Pythia models
     ("small init"), which gives the rows of the table the same length at every width.
@@ -119,7 +119,7 @@ def build(
 
 
 def input_table(model: Rung) -> torch.Tensor:
-    """The input table of a rung, ``[vocab_size, width]``."""
+    """The input table of a model, ``[vocab_size, width]``."""
     embedding = model.get_input_embeddings()
     assert isinstance(embedding, torch.nn.Embedding)
     return embedding.weight

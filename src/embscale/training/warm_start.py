@@ -1,6 +1,6 @@
 """Whether it helps a language model to start from a table that knows something (Corey, "future work").
 
-Runs of one rung differ in the input table alone: random or static at the start, trained with the rest or frozen.
+Runs of one model differ in the input table alone: random or static at the start, trained with the rest or frozen.
 Within a seed all else is equal, the other weights and the order of texts too, so that runs are compared in pairs.
 """
 
@@ -40,11 +40,11 @@ def losses_and_tables(
     schedule: Schedule,
     checkpoints: Sequence[int],
 ) -> tuple[dict[int, float], dict[int, np.ndarray]]:
-    """Train one rung from one start.
+    """Train one model from one start.
 
     Args:
         start: one of `STARTS`.
-        table: the static table, ``[vocab_size, width]``; its width is the rung's.
+        table: the static table, ``[vocab_size, width]``; its width is the model's.
         training: stream of tokens to learn from.
         unseen: held-out stream.
         shape: blocks, head width and vocabulary, as `ladder.build` takes them.
@@ -80,7 +80,7 @@ def losses_and_tables(
     return losses, found
 
 
-def rows(
+def run_rows(
     starts: Sequence[str],
     *,
     table: np.ndarray,
@@ -94,7 +94,7 @@ def rows(
     resamples: int,
     bootstrap_seed: int,
 ) -> pd.DataFrame:
-    """Train one rung from several starts with one seed; losses and scores of its tables as tidy rows.
+    """Train one model from several starts with one seed; losses and scores of its tables as tidy rows.
 
     Args:
         starts: of `STARTS`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from embscale.cli._note import recorded
+from embscale.cli._note import write_with_provenance
 from embscale.provenance.artifacts import note_path, read_note
 
 TABLES = ("settings", "not_run", "dictionary")
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
         args.probes,
     ]
     outputs = [args.tables / f"{name}.md" for name in TABLES]
-    with recorded(args, inputs=inputs, outputs=outputs) as tables:
+    with write_with_provenance(args, inputs=inputs, outputs=outputs) as tables:
         checked = {"scores.csv": args.scores, "probes/MODEL.csv": args.probes}
         columns = {name: pd.read_csv(path, nrows=0) for name, path in checked.items()}
         texts = (

@@ -2,7 +2,7 @@
 
 Snakemake compares an input's content only where its time is newer than that of the output, takes parameters and code
 for unchanged where it has no record of a job, and never looks at a result again.  After a pull, a checkout, a copy or
-an edit, each of these can pass old bytes off as made by new code or new parameters.  `settle` runs before each graph
+an edit, each of these can pass old bytes off as made by new code or new parameters.  `reconcile` runs before each graph
 is built and turns what it finds into something that Snakemake does see.
 """
 
@@ -94,7 +94,7 @@ def damaged(roots: Iterable[Path], digest: Digests) -> list[tuple[Path, Path]]:
     ]
 
 
-def settle(roots: Iterable[Path]) -> list[Path]:
+def reconcile(roots: Iterable[Path]) -> list[Path]:
     """Let Snakemake see changed contents and missing records.
 
     An input that is not what a result was made from gets the present time, so that Snakemake compares it.  A result
@@ -215,7 +215,7 @@ def main() -> int:
     """Remove damaged results unless a run is alive, which may be writing them; for ``make fetch``."""
     lock = RunLock()
     if not lock.acquire():
-        print(f"{lock.told_owner()}; wait for it or end it, then start again", file=sys.stderr)
+        print(f"{lock.describe_owner()}; wait for it or end it, then start again", file=sys.stderr)
         return 1
     remove_damaged()
     return 0

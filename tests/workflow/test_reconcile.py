@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import settle
+import reconcile
 
-LIB = Path(settle.__file__).parent
+LIB = Path(reconcile.__file__).parent
 SRC = LIB.parents[1] / "src"
 
 # A job that writes its note as the package does.
@@ -28,9 +28,9 @@ SNAKEFILE = f"""
 import sys
 from pathlib import Path
 sys.path[:0] = [{str(SRC)!r}, {str(LIB)!r}]
-from settle import settle
+from reconcile import reconcile
 configfile: "params.yaml"
-{{settle}}
+{{reconcile}}
 rule all:
     input: "results/desk/b.txt"
 rule a:
@@ -44,28 +44,28 @@ rule b:
     params: value=config["two"]
     shell: "python job.py {{{{input[0]}}}} {{{{params.value}}}} {{{{output[0]}}}}"
 """
-SETTLED = SNAKEFILE.format(settle='settle([Path("results/desk")])')
-BLIND = SNAKEFILE.format(settle="")
+RECONCILED = SNAKEFILE.format(reconcile='reconcile([Path("results/desk")])')
+BLIND = SNAKEFILE.format(reconcile="")
 
 
 @pytest.fixture(scope="module")
 def computed(project, tmp_path_factory):
     """A toy study that has run."""
     toy = project(tmp_path_factory.mktemp("computed"))
-    toy.write({"Snakefile": SETTLED, "job.py": JOB, "source": "x\n", "params.yaml": "one: 1\ntwo: 1\n"})
+    toy.write({"Snakefile": RECONCILED, "job.py": JOB, "source": "x\n", "params.yaml": "one: 1\ntwo: 1\n"})
     toy.environment["PYTHONPATH"] = str(SRC)
     toy.snakemake("--cores", "1", "--quiet", "all")
     return toy
 
 
 @pytest.fixture
-def settled(computed, toy):
+def reconciled(computed, toy):
     shutil.copytree(computed.root, toy.root, dirs_exist_ok=True)
     toy.environment["PYTHONPATH"] = str(SRC)
     return toy
 
 
-def wanted(toy, text=SETTLED):
+def wanted(toy, text=RECONCILED):
     """The rules that would run."""
     toy.write({"Snakefile": text})
     lines = toy.snakemake("-n").stdout.splitlines()
@@ -79,137 +79,137 @@ def edit(path, text):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_after_a_run_nothing_is_to_be_done_and_nothing_is_touched(settled):
-    before = {path: path.stat().st_mtime_ns for path in settled.root.rglob("*") if path.is_file()}
-    assert wanted(settled) == []
+def test_after_a_run_nothing_is_to_be_done_and_nothing_is_touched(reconciled):
+    before = {path: path.stat().st_mtime_ns for path in reconciled.root.rglob("*") if path.is_file()}
+    assert wanted(reconciled) == []
     names = ("Snakefile", "embscale.digests.json")
     after = {path: path.stat().st_mtime_ns for path in before if path.name not in names}
     assert all(before[path] == after[path] for path in after)
 
 
-def test_an_input_changed_under_its_old_time_is_seen(settled):
-    edit(settled.root / "source", "y\n")
-    assert wanted(settled, BLIND) == []
-    assert wanted(settled) == ["a", "b"]
+def test_an_input_changed_under_its_old_time_is_seen(reconciled):
+    edit(reconciled.root / "source", "y\n")
+    assert wanted(reconciled, BLIND) == []
+    assert wanted(reconciled) == ["a", "b"]
 
 
-def test_changed_back_under_any_time_nothing_is_to_be_done(settled):
-    text = settled.read("source")
-    edit(settled.root / "source", "y\n")
-    settled.snakemake("-n")
-    settled.write({"source": text})
-    assert wanted(settled) == []
+def test_changed_back_under_any_time_nothing_is_to_be_done(reconciled):
+    text = reconciled.read("source")
+    edit(reconciled.root / "source", "y\n")
+    reconciled.snakemake("-n")
+    reconciled.write({"source": text})
+    assert wanted(reconciled) == []
 
 
-def test_results_without_records_are_made_again(settled):
-    for path in (settled.root / ".snakemake/metadata").iterdir():
+def test_results_without_records_are_made_again(reconciled):
+    for path in (reconciled.root / ".snakemake/metadata").iterdir():
         path.unlink()
-    settled.write({"params.yaml": "one: 2\ntwo: 1\n"})
-    assert wanted(settled, BLIND) == []
-    assert wanted(settled) == ["a", "b"]
-    settled.snakemake("--cores", "1", "--quiet", "all")
-    assert settled.read("results/desk/b.txt") == "x\n21"
+    reconciled.write({"params.yaml": "one: 2\ntwo: 1\n"})
+    assert wanted(reconciled, BLIND) == []
+    assert wanted(reconciled) == ["a", "b"]
+    reconciled.snakemake("--cores", "1", "--quiet", "all")
+    assert reconciled.read("results/desk/b.txt") == "x\n21"
 
 
-def test_a_result_with_the_record_of_another_run_is_made_again(settled):
+def test_a_result_with_the_record_of_another_run_is_made_again(reconciled):
     """As after a checkout of the results without the records, or the other way round."""
-    kept = {path.name: path.read_bytes() for path in (settled.root / "results/desk").iterdir()}
-    settled.write({"source": "y\n"})
-    settled.snakemake("--cores", "1", "--quiet", "all")
+    kept = {path.name: path.read_bytes() for path in (reconciled.root / "results/desk").iterdir()}
+    reconciled.write({"source": "y\n"})
+    reconciled.snakemake("--cores", "1", "--quiet", "all")
     for name, content in kept.items():
-        (settled.root / "results/desk" / name).write_bytes(content)
-    assert wanted(settled, BLIND) == ["b"]
-    assert wanted(settled) == ["a", "b"]
-    settled.snakemake("--cores", "1", "--quiet", "all")
-    assert settled.read("results/desk/b.txt") == "y\n11"
+        (reconciled.root / "results/desk" / name).write_bytes(content)
+    assert wanted(reconciled, BLIND) == ["b"]
+    assert wanted(reconciled) == ["a", "b"]
+    reconciled.snakemake("--cores", "1", "--quiet", "all")
+    assert reconciled.read("results/desk/b.txt") == "y\n11"
 
 
-def test_an_edited_result_stops_the_run_whatever_its_time(settled):
-    edit(settled.root / "results/desk/a.txt", "z\n1")
-    assert wanted(settled, BLIND) == []
-    settled.write({"Snakefile": SETTLED})
-    done = settled.snakemake("-n", check=False)
+def test_an_edited_result_stops_the_run_whatever_its_time(reconciled):
+    edit(reconciled.root / "results/desk/a.txt", "z\n1")
+    assert wanted(reconciled, BLIND) == []
+    reconciled.write({"Snakefile": RECONCILED})
+    done = reconciled.snakemake("-n", check=False)
     assert done.returncode == 1
     assert "results/desk/a.txt: not what a.txt.note.json says: changed or damaged after it was made" in done.stdout
     assert "make fetch" in done.stdout
 
 
-def test_of_two_notes_that_name_a_result_the_newer_holds(settled):
-    note = settled.root / "results/desk/a.txt.note.json"
+def test_of_two_notes_that_name_a_result_the_newer_holds(reconciled):
+    note = reconciled.root / "results/desk/a.txt.note.json"
     older = note.with_name("z.note.json")
     earlier = {"results/desk/z": "0" * 64, "results/desk/a.txt": "0" * 64}
     older.write_text(json.dumps(json.loads(note.read_text()) | {"outputs": earlier}))
     os.utime(older, (1, 1))
-    assert settled.python(str(LIB / "settle.py")).stdout == ""
-    assert settled.read("results/desk/a.txt") == "x\n1"
+    assert reconciled.python(str(LIB / "reconcile.py")).stdout == ""
+    assert reconciled.read("results/desk/a.txt") == "x\n1"
 
 
-def test_an_edited_result_is_removed_on_demand_and_then_made_again(settled):
-    edit(settled.root / "results/desk/b.txt", "z\n1")
-    told = settled.python(str(LIB / "settle.py")).stdout
+def test_an_edited_result_is_removed_on_demand_and_then_made_again(reconciled):
+    edit(reconciled.root / "results/desk/b.txt", "z\n1")
+    told = reconciled.python(str(LIB / "reconcile.py")).stdout
     assert told == "removed results/desk/b.txt: not what b.txt.note.json says\n"
-    settled.snakemake("--cores", "1", "--quiet", "all")
-    assert settled.read("results/desk/b.txt") == "x\n11"
+    reconciled.snakemake("--cores", "1", "--quiet", "all")
+    assert reconciled.read("results/desk/b.txt") == "x\n11"
 
 
 @pytest.mark.parametrize("written", ["absolute", "climbing", "through a link", "a link itself"])
-def test_what_a_note_names_outside_the_results_is_neither_removed_nor_a_reason_to_stop(settled, written):
+def test_what_a_note_names_outside_the_results_is_neither_removed_nor_a_reason_to_stop(reconciled, written):
     """As after a command run by hand with one output among the results and another elsewhere; or after an attack."""
-    precious = settled.root.parent / "elsewhere/precious.txt"
+    precious = reconciled.root.parent / "elsewhere/precious.txt"
     precious.parent.mkdir()
     precious.write_text("a thesis")
-    (settled.root / "results/desk/away").symlink_to(precious.parent)
-    (settled.root / "results/desk/link.txt").symlink_to(precious)
+    (reconciled.root / "results/desk/away").symlink_to(precious.parent)
+    (reconciled.root / "results/desk/link.txt").symlink_to(precious)
     name = {
         "absolute": str(precious),
         "climbing": "results/desk/../../../elsewhere/precious.txt",
         "through a link": "results/desk/away/precious.txt",
         "a link itself": "results/desk/link.txt",
     }[written]
-    note = settled.root / "results/desk/a.txt.note.json"
+    note = reconciled.root / "results/desk/a.txt.note.json"
     told = json.loads(note.read_text())
     note.write_text(json.dumps(told | {"outputs": told["outputs"] | {name: "0" * 64}}))
-    assert settled.python(str(LIB / "settle.py")).stdout == ""
-    assert precious.read_text() == "a thesis" and (settled.root / "results/desk/link.txt").is_symlink()
-    assert "not what" not in settled.snakemake("-n").stdout
+    assert reconciled.python(str(LIB / "reconcile.py")).stdout == ""
+    assert precious.read_text() == "a thesis" and (reconciled.root / "results/desk/link.txt").is_symlink()
+    assert "not what" not in reconciled.snakemake("-n").stdout
 
 
-def test_results_behind_a_link_are_the_workflows_all_the_same(settled):
+def test_results_behind_a_link_are_the_workflows_all_the_same(reconciled):
     """A large disk elsewhere may hold the results."""
-    disk = settled.root.parent / "disk"
-    shutil.move(settled.root / "results", disk)
-    (settled.root / "results").symlink_to(disk)
-    edit(settled.root / "results/desk/b.txt", "z\n1")
-    removed = settled.python(str(LIB / "settle.py")).stdout
+    disk = reconciled.root.parent / "disk"
+    shutil.move(reconciled.root / "results", disk)
+    (reconciled.root / "results").symlink_to(disk)
+    edit(reconciled.root / "results/desk/b.txt", "z\n1")
+    removed = reconciled.python(str(LIB / "reconcile.py")).stdout
     assert removed == "removed results/desk/b.txt: not what b.txt.note.json says\n"
 
 
-def test_a_truncated_note_or_record_is_no_note_or_record(settled):
-    (settled.root / "results/desk/a.txt.note.json").write_text("{")
-    assert wanted(settled) == []
-    record = next(path for path in (settled.root / ".snakemake/metadata").iterdir() if path.stat().st_size)
+def test_a_truncated_note_or_record_is_no_note_or_record(reconciled):
+    (reconciled.root / "results/desk/a.txt.note.json").write_text("{")
+    assert wanted(reconciled) == []
+    record = next(path for path in (reconciled.root / ".snakemake/metadata").iterdir() if path.stat().st_size)
     record.write_text("{")
-    assert wanted(settled) != []
+    assert wanted(reconciled) != []
 
 
 @pytest.mark.parametrize(
     ("noted", "locked", "other"),
     [("9.9", "9.9", []), ("9.9+cpu", "9.9", []), ("9.9", "9.8", ["pytest"]), (pytest.__version__, "9.8", [])],
 )
-def test_results_of_another_library_version_are_made_again(settled, noted, locked, other):
+def test_results_of_another_library_version_are_made_again(reconciled, noted, locked, other):
     lines = f"# versions\npytest=={locked} ; os_name != 'nt' \\\n    --hash=sha256:{'0' * 64}\n"
-    (settled.root / "requirements.lock").write_text(lines)
-    versions = settle.locked_versions(settled.root / "requirements.lock", settled.root / "none")
+    (reconciled.root / "requirements.lock").write_text(lines)
+    versions = reconcile.locked_versions(reconciled.root / "requirements.lock", reconciled.root / "none")
     assert versions == {"pytest": locked}
-    assert settle.other_libraries({"libraries": {"pytest": noted, "python": "3.1"}}, versions) == other
-    for path in (settled.root / "results/desk").glob("*.note.json"):
+    assert reconcile.other_libraries({"libraries": {"pytest": noted, "python": "3.1"}}, versions) == other
+    for path in (reconciled.root / "results/desk").glob("*.note.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"libraries": {"pytest": noted}}))
-    assert wanted(settled) == (["a", "b"] if other else [])
+    assert wanted(reconciled) == (["a", "b"] if other else [])
 
 
 def test_the_version_of_torch_is_known_though_it_is_not_in_the_lock_file():
     root = LIB.parents[1]
-    versions = settle.locked_versions(root / "requirements.lock", root / "pyproject.toml")
+    versions = reconcile.locked_versions(root / "requirements.lock", root / "pyproject.toml")
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     assert f"torch=={versions['torch']}" in project["dependencies"]
     assert versions.keys() >= {"numpy", "mteb", "scikit-learn", "transformers"}
@@ -219,11 +219,11 @@ def test_digests_are_taken_once_and_again_when_a_file_changes(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "big"
     path.write_bytes(bytes(1000))
-    digest = settle.Digests(tmp_path / "store/known.json")
+    digest = reconcile.Digests(tmp_path / "store/known.json")
     first = digest(path)
     digest.save()
-    again = settle.Digests(tmp_path / "store/known.json")
-    monkeypatch.setattr(settle.hashlib, "file_digest", None)
+    again = reconcile.Digests(tmp_path / "store/known.json")
+    monkeypatch.setattr(reconcile.hashlib, "file_digest", None)
     assert again(path) == first
     monkeypatch.undo()
     time.sleep(0.05)  # longer than the clock of any file system's times stands still
@@ -231,25 +231,25 @@ def test_digests_are_taken_once_and_again_when_a_file_changes(tmp_path, monkeypa
     before = path.stat()
     path.write_bytes(bytes(999) + b"1")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert settle.Digests(tmp_path / "store/known.json")(path) != first
+    assert reconcile.Digests(tmp_path / "store/known.json")(path) != first
     (tmp_path / "store/known.json").write_text("{")
-    assert settle.Digests(tmp_path / "store/known.json").known == {}
+    assert reconcile.Digests(tmp_path / "store/known.json").known == {}
 
 
-def test_a_dry_run_beside_a_run_touches_nothing(settled):
-    settled.snakemake("-n")
+def test_a_dry_run_beside_a_run_touches_nothing(reconciled):
+    reconciled.snakemake("-n")
     record = json.dumps({})
-    settled.write({
+    reconciled.write({
         "hold.py": f"import sys, time; sys.path[:0] = [{str(SRC)!r}, {str(LIB)!r}]\n"
-        "from guards import RunLock\nfrom settle import settle\nfrom pathlib import Path\n"
+        "from guards import RunLock\nfrom reconcile import reconcile\nfrom pathlib import Path\n"
         "import os, subprocess\nRunLock().acquire()\n"
         "print(subprocess.run([sys.executable, 'ask.py'], capture_output=True, text=True))\n",
         "ask.py": f"import sys; sys.path[:0] = [{str(SRC)!r}, {str(LIB)!r}]\n"
-        "from settle import settle\nfrom pathlib import Path\nprint('found', settle([Path('results')]))\n",
+        "from reconcile import reconcile\nfrom pathlib import Path\nprint('found', reconcile([Path('results')]))\n",
         "results/unfinished.txt": record,
     })  # fmt: skip
-    assert "found []" in settled.python("hold.py").stdout
-    assert "unfinished.txt" in settled.python("ask.py").stdout
+    assert "found []" in reconciled.python("hold.py").stdout
+    assert "unfinished.txt" in reconciled.python("ask.py").stdout
 
 
 def test_files_of_a_folder_that_is_an_output_have_its_record(toy, monkeypatch):
@@ -258,10 +258,10 @@ def test_files_of_a_folder_that_is_an_output_have_its_record(toy, monkeypatch):
     toy.snakemake("--cores", "1", "--quiet", "all", "--", "pages")
     monkeypatch.chdir(toy.root)
     folder = Path("results/desk")
-    assert settle.settle([folder]) == []
+    assert reconcile.reconcile([folder]) == []
     # What Quarto leaves where the page is made by hand is no result; any other file is one without a record.
     left = ("_page/index.html", ".quarto/xref/INDEX", ".gitignore")
     toy.write({f"results/desk/report/{name}": "by hand" for name in left})
-    assert settle.settle([folder]) == []
+    assert reconcile.reconcile([folder]) == []
     toy.write({"results/desk/report/index.html": "by hand"})
-    assert settle.settle([folder]) == [folder / "report/index.html"]
+    assert reconcile.reconcile([folder]) == [folder / "report/index.html"]

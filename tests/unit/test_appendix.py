@@ -77,7 +77,7 @@ def test_the_command_writes_all_three(tmp_path, monkeypatch):
     pd.DataFrame({"p": [1]}).to_csv("probes.csv", index=False)
     flags = "--made made.csv --inventory inventory.csv --claims claims.csv --partials fig.md --readme README.md"
     assert (
-        execute("apparatus", [*flags.split(), "--scores", "scores.csv", "--probes", "probes.csv", "--tables", "t"]) == 0
+        execute("appendix", [*flags.split(), "--scores", "scores.csv", "--probes", "probes.csv", "--tables", "t"]) == 0
     )
     assert "`probe`" in Path("t/settings.md").read_text("utf-8")
     note = json.loads(Path("t/settings.md.note.json").read_text("utf-8"))

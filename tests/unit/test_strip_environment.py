@@ -2,7 +2,7 @@
 
 import json
 
-import trim
+import strip_environment
 
 
 def test_a_record_loses_the_environment_and_nothing_else(tmp_path):
@@ -10,8 +10,8 @@ def test_a_record_loses_the_environment_and_nothing_else(tmp_path):
     (tmp_path / "@folder").mkdir()
     for name in ("cmVzdWx0cw==", "@folder/bmFtZQ=="):
         (tmp_path / name).write_text(json.dumps(record | {"conda_env": "Y2hhbm5lbHM="}))
-    assert trim.trim(tmp_path) == 2
+    assert strip_environment.strip_environment(tmp_path) == 2
     for name in ("cmVzdWx0cw==", "@folder/bmFtZQ=="):
         assert json.loads((tmp_path / name).read_text()) == record | {"conda_env": None}
-    assert trim.trim(tmp_path) == 0
+    assert strip_environment.strip_environment(tmp_path) == 0
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 2

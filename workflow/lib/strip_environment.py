@@ -13,7 +13,7 @@ from pathlib import Path
 from embscale.provenance.snakemake_metadata import METADATA
 
 
-def trim(metadata: Path = METADATA) -> int:
+def strip_environment(metadata: Path = METADATA) -> int:
     """Trim every record; returns how many were."""
     trimmed = 0
     for path in sorted(path for path in metadata.rglob("*") if path.is_file()):
@@ -27,5 +27,5 @@ def trim(metadata: Path = METADATA) -> int:
 
 
 if __name__ == "__main__":
-    trim()
+    strip_environment()
     sys.exit(0)
