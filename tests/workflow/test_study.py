@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 
-import settle
+import reconcile
 from embscale.cli.primer import CONCEPTS
 from embscale.parameters.training import METHODS
 from embscale.provenance.notes import read_note
@@ -281,13 +281,13 @@ def test_the_snakefile_needs_no_heavy_import(checkout):
 
 def test_the_lock_file_has_the_packages_of_the_corpus():
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
-    lock = settle.locked_versions(ROOT / "requirements.lock", ROOT / "pyproject.toml")
+    lock = reconcile.locked_versions(ROOT / "requirements.lock", ROOT / "pyproject.toml")
     assert set(params["corpus"]["packages"]) <= {"==".join(item) for item in lock.items()}
 
 
 # Commands that leave a note in every study.
 NOTED = {
-    "ablate", "apparatus", "chapters", "check", "claims", "compare", "draw", "explorer", "extract", "factors", "gather",
+    "ablate", "appendix", "chapters", "check", "claims", "compare", "draw", "explorer", "extract", "factors", "gather",
     "geometry", "grid", "harvest", "inventory", "keep", "layer-claims", "logit-lens", "numbers", "position-scores",
     "positions", "probe", "project", "reductions", "render", "score", "sizes", "states", "table-geometry", "tokenize",
     "tokenizer", "train", "transfer", "warm-start", "words", "words-table",

@@ -97,8 +97,10 @@ def fetch_listings(repo: Repo, remote_name: str | None) -> None:
 
 def changed_results() -> list[str]:
     """Recorded files and folders that are not what `dvc.lock` says."""
-    told = subprocess.run([sys.executable, "-m", "dvc", "status", "--json"], check=True, stdout=subprocess.PIPE).stdout
-    status: dict[str, list[Any]] = json.loads(told)
+    output = subprocess.run(
+        [sys.executable, "-m", "dvc", "status", "--json"], check=True, stdout=subprocess.PIPE
+    ).stdout
+    status: dict[str, list[Any]] = json.loads(output)
     return [
         path
         for parts in status.values()

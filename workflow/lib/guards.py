@@ -123,9 +123,9 @@ def stop_without_quarto(dag: Any, renderer: str) -> None:  # noqa: ANN401 (Snake
 def failures(snakemake_logs: list[str]) -> list[str]:
     """What a failed run shall end with: for each failed job the last line of its log, and where the log is."""
     text = "".join(Path(log).read_text("utf-8") for log in snakemake_logs)
-    told = re.findall(r"^ +log: (\S+) \(check log file", text, re.MULTILINE)
+    logs = re.findall(r"^ +log: (\S+) \(check log file", text, re.MULTILINE)
     lines = []
-    for log in dict.fromkeys(told):
+    for log in dict.fromkeys(logs):
         path = Path(log)
         said = path.read_text("utf-8", "replace").strip().splitlines() if path.is_file() else []
         lines.append(f"failed: {said[-1].strip() if said else 'the job said nothing'} (log: {log})")

@@ -118,16 +118,16 @@ def reconcile(roots: Iterable[Path]) -> list[Path]:
     if edited:
         lines = (f"{path}: not what {note.name} says: changed or damaged after it was made" for path, note in edited)
         raise ValueError("\n".join([*lines, "Remove it to have it made again, or take it from the record: make fetch"]))
-    found = list(results(roots))
+    paths = list(results(roots))
     versions = locked_versions()
-    for path in found:
+    for path in paths:
         if path.name.endswith(NOTE_SUFFIX):
             note = _read_note(path)
             if not _agree(note, _record(path) or {}) or other_libraries(note, versions):
                 for name in (path, *_outputs(path, note)):
                     record_path(name).unlink(missing_ok=True)
     forgotten, changed = [], set()
-    for path in found:
+    for path in paths:
         record = _record(path)
         if record is None:
             forgotten.append(path)

@@ -143,10 +143,10 @@ class HubFolder:
 
     def _check(self, answer: httpx2.Response, name: str, expected: str) -> None:
         """Stop before the body if the answer is not the range of the file that was asked for."""
-        given = answer.headers.get("Content-Range", "no range")
-        if answer.status_code != 206 or given != expected:
+        content_range = answer.headers.get("Content-Range", "no range")
+        if answer.status_code != 206 or content_range != expected:
             raise EmbscaleError(
-                f"{self.label(name)}: asked for {expected}, was given {given} (status {answer.status_code}); the "
+                f"{self.label(name)}: asked for {expected}, got {content_range} (status {answer.status_code}); the "
                 "server or a proxy before it does not serve ranges"
             )
         if answer.headers.get("Content-Encoding", "identity") != "identity":

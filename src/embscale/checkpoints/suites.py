@@ -566,7 +566,9 @@ def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str, str]:
     tables = sum(item.available or item.status == "unpinned" for item in planned)
     shapes = {f"{item.checkpoint.rows} × {item.checkpoint.dims}" for item in planned}
     statuses = Counter(item.status for item in planned)
-    told = ", ".join(status if len(statuses) == 1 else f"{count} {status}" for status, count in statuses.items())
+    statuses_text = ", ".join(
+        status if len(statuses) == 1 else f"{count} {status}" for status, count in statuses.items()
+    )
     sizes = [sum(item.fetched_table_bytes for item in planned), sum(item.fetched_whole_bytes for item in planned)]
     table, whole = (f"{size / GB:.3f}" if size else "" for size in sizes)
-    return str(tables), shapes.pop() if len(shapes) == 1 else "", table, whole, told
+    return str(tables), shapes.pop() if len(shapes) == 1 else "", table, whole, statuses_text

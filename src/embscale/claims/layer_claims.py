@@ -145,8 +145,10 @@ class Subject:
 
 
 def _words(kind: str, conditions: Mapping[str, object]) -> str:
-    told = " ".join(str(value).replace("_", " ") for value in conditions.values() if value not in ("all", "none", ""))
-    return f"{kind}, {told}" if told else kind
+    details = " ".join(
+        str(value).replace("_", " ") for value in conditions.values() if value not in ("all", "none", "")
+    )
+    return f"{kind}, {details}" if details else kind
 
 
 Statistic = Callable[..., list[Part]]
@@ -170,7 +172,7 @@ def _least(models: Sequence[str]) -> None:
 @_statistic
 def norms_grow(subject: Subject, *, models: list[str] | None = None) -> list[Part]:
     """Factor of the mean length per block, without the first position."""
-    found = subject.having("structure", models, quantity="growth_rate", positions=AFTER_FIRST)
+    rates = subject.having("structure", models, quantity="growth_rate", positions=AFTER_FIRST)
     return [
         Part(
             f"growth per block, {model}",
@@ -178,7 +180,7 @@ def norms_grow(subject: Subject, *, models: list[str] | None = None) -> list[Par
             low=1.0,
             unit="factor",
         )
-        for model in found
+        for model in rates
     ]
 
 
@@ -274,16 +276,16 @@ def pictures_differ(
     subject: Subject, *, better: str, worse: str, margin: float, models: list[str] | None = None
 ) -> list[Part]:
     """How well two pictures of the raw vectors keep the layers in their order."""
-    shown = {"quantity": "order_of_layers", "scaling": "raw", "layers": "all"}
+    conditions = {"quantity": "order_of_layers", "scaling": "raw", "layers": "all"}
     return [
         Part(
             f"order of layers, {better} less {worse}, {model}",
-            subject.number("quality", model, reduction=better, **shown)
-            - subject.number("quality", model, reduction=worse, **shown),
+            subject.number("quality", model, reduction=better, **conditions)
+            - subject.number("quality", model, reduction=worse, **conditions),
             low=margin,
             unit="correlation",
         )
-        for model in subject.having("quality", models, reduction=worse, **shown)
+        for model in subject.having("quality", models, reduction=worse, **conditions)
     ]
 
 
@@ -421,13 +423,13 @@ def fails_on_random(subject: Subject, *, control: str, margin: float, model: str
 @_statistic
 def more_than_length(subject: Subject, *, model: str) -> list[Part]:
     """Accuracy of the linear classifier less that of one that is given the length alone."""
-    shown = {"split": "text", "input": "raw", "control": "none"}
-    (found,) = subject.having("probes", [model], classifier="norm_only", **shown)
+    conditions = {"split": "text", "input": "raw", "control": "none"}
+    (found,) = subject.having("probes", [model], classifier="norm_only", **conditions)
     alone = subject.number(
         "probes",
         found,
         classifier="norm_only",
-        **shown,
+        **conditions,
         trained_on=subject.texts,
         seed="all",
         layer="",
@@ -460,9 +462,9 @@ def early_norms_overlap(subject: Subject, *, least: float, model: str) -> list[P
 @_statistic
 def same_on_new_texts(subject: Subject, *, margin: float, model: str) -> list[Part]:
     """Accuracy when the texts of the test were trained on, less that when they were not."""
-    shown = {"classifier": "logistic_regression", "input": "raw", "control": "none"}
-    (found,) = subject.having("probes", [model], split="vector", **shown)
-    chosen = shown | {"trained_on": subject.texts, "seed": "all", "layer": "", "metric": "accuracy"}
+    conditions = {"classifier": "logistic_regression", "input": "raw", "control": "none"}
+    (found,) = subject.having("probes", [model], split="vector", **conditions)
+    chosen = conditions | {"trained_on": subject.texts, "seed": "all", "layer": "", "metric": "accuracy"}
     leaky, honest = (subject.number("probes", found, split=split, **chosen) for split in ("vector", "text"))
     return [Part(f"split by vector less split by text, {found}", leaky - honest, -margin, margin)]
 
@@ -494,8 +496,8 @@ def published_runs(subject: Subject, *, texts: str, margin: float) -> list[Part]
         error = (row["ci_high"] - row["ci_low"]) / (2 * stats.norm.ppf((1 + CONFIDENCE) / 2))
         name = f"{row['model']}, {row['texts_count']} texts, {row['tokens']} tokens"
         drawn = np.random.default_rng(zlib.crc32(name.encode())).standard_normal(DRAWS)
-        found = row["difference"] + error * np.concatenate([[0.0], drawn])
-        parts.append(Part(f"ours less published, {name}", found, -margin, margin))
+        differences = row["difference"] + error * np.concatenate([[0.0], drawn])
+        parts.append(Part(f"ours less published, {name}", differences, -margin, margin))
     return parts
 
 
@@ -692,8 +694,8 @@ def ledger(
     for claim in claims:
         subject = _of_suite(ours, claim.suite, texts, other_texts)
         there = _of_suite(paper.rows, claim.suite, paper.texts, paper.other_texts)
-        told = _parts(claim, replace(there, certain=True))
-        rows.append(_row(claim, claim.suite, subject) | _said(claim, told))
+        published_parts = _parts(claim, replace(there, certain=True))
+        rows.append(_row(claim, claim.suite, subject) | _said(claim, published_parts))
     ladder = _of_suite(ours, LADDER, texts, other_texts)
     sizes = _of_suite(paper.rows, "gpt2", paper.texts, paper.other_texts).models
     for claim in claims if ladder.models else ():

@@ -254,13 +254,13 @@ class Subject:
 
     def all(self, variant: str) -> tuple[list[str], np.ndarray]:
         """The models that have a variant, at least three, and its scores ``[1 + resamples, models]``."""
-        found = {}
+        scores = {}
         for model in self.models:
             with contextlib.suppress(NotRun):
-                found[model] = self.score(model, variant)
-        if len(found) < LEAST_MODELS:
-            raise NotRun(f"{len(found)} models were scored as {variant}, which needs {LEAST_MODELS}")
-        return list(found), np.stack(list(found.values()), axis=1)
+                scores[model] = self.score(model, variant)
+        if len(scores) < LEAST_MODELS:
+            raise NotRun(f"{len(scores)} models were scored as {variant}, which needs {LEAST_MODELS}")
+        return list(scores), np.stack(list(scores.values()), axis=1)
 
     def split(self, at: Sequence[str], variant: str) -> tuple[list[str], np.ndarray, int]:
         """The models that have a variant, its scores, and the place of the last of the models `at` among them."""
@@ -663,15 +663,15 @@ def ledger(
         there = [names.get(name, name) for name in own if names.get(name, name) in scored.models.index]
         missing = [name for name in own if names.get(name, name) not in scored.models.index]
         tokenizers = list(printed.loc[printed["model"].isin(own), "tokenizer"].unique())
-        found = _parts(claim, Subject(scored, there, names, tokenizers=tokenizers, other=others))
-        told = [name for name in own if name in paper.models.index]
-        said = _printed(claim, Subject(paper, told, tokenizers=tokenizers), found)
+        parts = _parts(claim, Subject(scored, there, names, tokenizers=tokenizers, other=others))
+        published_models = [name for name in own if name in paper.models.index]
+        said = _printed(claim, Subject(paper, published_models, tokenizers=tokenizers), parts)
         if claim.statistic in OF_TOKENIZERS:
             there = [name for name in tokenizers if any(owner == name for owner, _ in scored.cells)]
             missing = [name for name in tokenizers if name not in there]
         elif claim.statistic in OF_NAMED:
             missing = []
-        rows.append(_row(claim, claim.suite, found, scored, there, missing) | said)
+        rows.append(_row(claim, claim.suite, parts, scored, there, missing) | said)
     ladder_models = ladder.models_of(LADDER)
     tokenizers = list(ladder.models.loc[ladder_models, "tokenizer"].unique())
     for claim in claims if ladder_models else ():
@@ -803,8 +803,10 @@ def describe(scored: Panel, known: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=DESCRIPTION)
 
 
-def _described(suite: str, quantity: str, item: str, found: Estimate, n: int, over: str = "queries") -> dict[str, Any]:
-    values = (suite, quantity, item, found.value, found.low, found.high, found.p, n, over)
+def _described(
+    suite: str, quantity: str, item: str, estimate: Estimate, n: int, over: str = "queries"
+) -> dict[str, Any]:
+    values = (suite, quantity, item, estimate.value, estimate.low, estimate.high, estimate.p, n, over)
     return dict(zip(DESCRIPTION, values, strict=True))
 
 
@@ -894,10 +896,10 @@ def claims_table(rows: pd.DataFrame) -> str:
         scale = UNITS.get(row.unit, 1)
         what = row.statistic + (f" ({row.detail})" if isinstance(row.detail, str) and row.detail else "")
         said = f"; said to be {row.expected}" if isinstance(row.expected, str) and row.expected else ""
-        found = f"{row.effect * scale:.2f} [{row.ci_low * scale:.2f}, {row.ci_high * scale:.2f}]"
+        interval = f"{row.effect * scale:.2f} [{row.ci_low * scale:.2f}, {row.ci_high * scale:.2f}]"
         p = "" if pd.isna(row.p_holm) else f"{row.p_holm:.2g}"
         asked = escape(f"{row.suite}: {what}{said}")
-        lines.append([row.claim, escape(row.words), asked, found, p, f"**{row.verdict}**"])
+        lines.append([row.claim, escape(row.words), asked, interval, p, f"**{row.verdict}**"])
     return markdown_table(lines)
 
 

@@ -44,11 +44,11 @@ def run(args: argparse.Namespace) -> None:
                 name=args.model,
             )
 
-        found = base(used)
+        base_fits = base(used)
         frames = [
-            ablations.ablations(found, random_masks=args.random_masks),
-            pd.DataFrame(ablations.regularisation(found, inverse_regularisations=args.inverse_regularisations)),
-            pd.DataFrame(ablations.first_position(found, ablations.WITHOUT_FIRST)),
+            ablations.ablations(base_fits, random_masks=args.random_masks),
+            pd.DataFrame(ablations.regularisation(base_fits, inverse_regularisations=args.inverse_regularisations)),
+            pd.DataFrame(ablations.first_position(base_fits, ablations.WITHOUT_FIRST)),
         ]
         every = np.ones(len(states.text), dtype=bool)
         if used.all():

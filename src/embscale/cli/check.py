@@ -37,18 +37,18 @@ def run(args: argparse.Namespace) -> None:
     with write_with_provenance(args, inputs=inputs, outputs=[args.output]) as [output]:
         notes = result_check.reached_notes(inputs, args.folder)
         digests: dict[Path, str] = {}
-        found = []
+        problems = []
         for path, note in notes.items():
-            found += result_check.note_problems(path, note, digests)
-            found += result_check.parameter_problems(path, note, functools.partial(parse, note["command"]))
+            problems += result_check.note_problems(path, note, digests)
+            problems += result_check.parameter_problems(path, note, functools.partial(parse, note["command"]))
         scores, layers = pd.read_csv(args.scores), pd.read_csv(args.layers)
-        given = {name: getattr(args, name) for name in ("tasks", "metrics", "tables", "random")}
-        found += result_check.score_problems(scores, **given)
-        found += result_check.layer_problems(layers, models=args.layer_models)
-        for line in found:
+        options = {name: getattr(args, name) for name in ("tasks", "metrics", "tables", "random")}
+        problems += result_check.score_problems(scores, **options)
+        problems += result_check.layer_problems(layers, models=args.layer_models)
+        for line in problems:
             print(line, file=sys.stderr)
-        if found:
-            raise EmbscaleError(f"{args.folder}: {len(found)} findings, the first: {found[0]}")
-        left = [path.as_posix() for path in result_check.leftovers(notes, args.folder)]
+        if problems:
+            raise EmbscaleError(f"{args.folder}: {len(problems)} findings, the first: {problems[0]}")
+        leftovers = [path.as_posix() for path in result_check.leftovers(notes, args.folder)]
         counts = {"notes": len(notes), "files": len(digests), "scores": len(scores), "layers": len(layers)}
-        output.write_text(json.dumps({"checked": counts, "left over": left}, indent=1) + "\n", "utf-8")
+        output.write_text(json.dumps({"checked": counts, "left over": leftovers}, indent=1) + "\n", "utf-8")

@@ -70,13 +70,13 @@ def run(args: argparse.Namespace) -> None:
                 if task in (args.task, args.ladder_task)
                 else args.bootstrap_seed + zlib.crc32(task.encode())
             )
-            given = {"task": task, "metric": metric, "resamples": args.bootstrap_resamples, "seed": seed}
-            return table_claims.panel(rows, **given) if there else table_claims.NOTHING
+            options = {"task": task, "metric": metric, "resamples": args.bootstrap_resamples, "seed": seed}
+            return table_claims.panel(rows, **options) if there else table_claims.NOTHING
 
         scored = panel(args.task, args.metric)
         ladder = scored if args.ladder_task == args.task else panel(args.ladder_task, args.metric)
         printed = published_scores.load()
-        found = table_claims.ledger(
+        ledger = table_claims.ledger(
             entries,
             printed,
             scored,
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> None:
             metric=args.metric,
             other={task: panel(task, metric) for task, metric in others.items()},
         )
-        found.to_csv(csv, index=False)
+        ledger.to_csv(csv, index=False)
         known = table_claims.facts(args.registry, args.pins)
         panels = {args.task: scored, args.ladder_task: ladder}
         described = pd.concat(
@@ -94,8 +94,8 @@ def run(args: argparse.Namespace) -> None:
         described.to_csv(trends, index=False)
         along = resampling.confounds(known[known["suite"].isin(published_scores.suites(printed))])
         texts = (
-            table_claims.claims_table(found),
-            table_claims.not_run_table(found),
+            table_claims.claims_table(ledger),
+            table_claims.not_run_table(ledger),
             table_claims.description_table(described),
             table_claims.confounds_table(along),
         )

@@ -21,6 +21,6 @@ def run(args: argparse.Namespace) -> None:
 
     inputs = sorted(file for step in args.steps for file in (args.folder / step).glob("*.tsv"))
     with write_with_provenance(args, inputs=inputs, outputs=[args.output]) as (output,):
-        found = costs.costs(args.folder, args.steps)
-        found.to_csv(output, index=False, float_format="%.1f")
-    print(found.to_string(index=False, float_format="%.1f"))
+        costs_table = costs.costs(args.folder, args.steps)
+        costs_table.to_csv(output, index=False, float_format="%.1f")
+    print(costs_table.to_string(index=False, float_format="%.1f"))

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
         points = _rows(args.points, payload.POINT_COLUMNS)
         confusion = _rows(args.confusion, payload.CONFUSION_COLUMNS)
         layers = _rows(args.layers, payload.LAYER_COLUMNS)
-        made = {
+        payloads = {
             "scores": payload.scores(
                 tidy.read(args.scores, payload.SCORE_COLUMNS, where=args.where), first_metric=args.metric
             ),
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
             "design": payload.design(),
             "made_from": [{"file": p.name, "sha256": file_sha256(p)[: payload.DIGEST_LENGTH]} for p in tables],
         }
-        output.write_text(page.build(made, title=args.title), "utf-8")
+        output.write_text(page.build(payloads, title=args.title), "utf-8")
 
 
 def _rows(paths: list[Path], columns: tuple[str, ...]) -> pd.DataFrame | None:

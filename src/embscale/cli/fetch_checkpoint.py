@@ -31,11 +31,11 @@ def run(args: argparse.Namespace) -> None:
     names = ["config.json", *weight_files(source)]
     part = args.output.with_name(f".{args.output.name}.{commit[:12]}.part")
     # By their whole paths: a repository can hold files of the same names in other folders.
-    found = download(repo, commit, part, names=[source.path(name) for name in names])
+    files = download(repo, commit, part, names=[source.path(name) for name in names])
     outputs = [args.output / name for name in names]
     with write_with_provenance(args, inputs=[], outputs=outputs) as temporary:
         for name, target in zip(names, temporary, strict=True):
-            if source.path(name) not in found:
+            if source.path(name) not in files:
                 raise EmbscaleError(f"{source.label(name)}: no such file")
-            found[source.path(name)].replace(target)
+            files[source.path(name)].replace(target)
     shutil.rmtree(part)

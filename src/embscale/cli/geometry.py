@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     with write_with_provenance(args, inputs=[args.states], outputs=outputs) as (structure, norms):
         states = hidden_states.load(args.states)
         drawn = {"resamples": args.resamples, "seed": args.seed}
-        found = pd.concat(
+        rows = pd.concat(
             [
                 geometry.norm_structure(states, **drawn),
                 geometry.structure(
@@ -68,5 +68,5 @@ def run(args: argparse.Namespace) -> None:
             ],
             ignore_index=True,
         )
-        described(found, states, args).to_csv(structure, index=False, float_format="%.6g")
+        described(rows, states, args).to_csv(structure, index=False, float_format="%.6g")
         described(geometry.norms(states, **drawn), states, args).to_csv(norms, index=False, float_format="%.6g")

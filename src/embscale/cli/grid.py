@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
         used = examples.mask_from(states, first_position=args.first_position)
         keys = _layers.keys(args, states, used)
         frames = []
-        told = progress("cells", len(args.classifiers) * len(args.windows) * len(args.counts) * 2)
+        report = progress("cells", len(args.classifiers) * len(args.windows) * len(args.counts) * 2)
         for classifier in args.classifiers:
             for cell in designs.grid(
                 states,
@@ -46,9 +46,9 @@ def run(args: argparse.Namespace) -> None:
             ):
                 described = keys | cell.condition.described() | {"trained_on": args.texts, "design": cell.design}
                 described |= {"tokens": cell.tokens, "texts_count": cell.texts_count}
-                made = probes.classifier_rows(
+                rows = probes.classifier_rows(
                     cell.fits, args.seeds, states.classes, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed
                 )
-                frames.append(made.assign(**described))
-                told(len(frames), f"{classifier}: {cell.tokens} tokens of {cell.texts_count} texts, {cell.design}")
+                frames.append(rows.assign(**described))
+                report(len(frames), f"{classifier}: {cell.tokens} tokens of {cell.texts_count} texts, {cell.design}")
         tidy.write(probes.concat_rows(frames, probes.COLUMNS), path)

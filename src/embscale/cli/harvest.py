@@ -25,11 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Harvest, compare the digests, write."""
     packages = dict(package.split("==", 1) for package in args.packages)
-    found = corpus.harvest(packages, min_characters=args.min_characters, code_min_characters=args.code_min_characters)
-    functions = corpus.choose(found.functions, count=args.code_texts, seed=args.seed)
-    digest, code_digest = found.sha256(), corpus.sha256(functions)
-    print(f"{len(found.documents)} documents, {len(found.queries)} queries, sha256 {digest}", file=sys.stderr)
-    print(f"{len(functions)} of {len(found.functions)} functions, sha256 {code_digest}", file=sys.stderr)
+    harvested = corpus.harvest(
+        packages, min_characters=args.min_characters, code_min_characters=args.code_min_characters
+    )
+    functions = corpus.choose(harvested.functions, count=args.code_texts, seed=args.seed)
+    digest, code_digest = harvested.sha256(), corpus.sha256(functions)
+    print(f"{len(harvested.documents)} documents, {len(harvested.queries)} queries, sha256 {digest}", file=sys.stderr)
+    print(f"{len(functions)} of {len(harvested.functions)} functions, sha256 {code_digest}", file=sys.stderr)
     _check(args.sha256, digest, "corpus.sha256")
     _check(args.code_sha256, code_digest, "corpus.code_sha256")
     rows = [
@@ -44,11 +46,11 @@ def run(args: argparse.Namespace) -> None:
                 else "train",
             },
         }
-        for document in found.documents
+        for document in harvested.documents
     ]
-    queries = [{"_id": query.name, "text": query.text} for query in found.queries]
+    queries = [{"_id": query.name, "text": query.text} for query in harvested.queries]
     qrels = "query-id\tcorpus-id\tscore\n" + "".join(
-        f"{query.name}\t{relevant}\t1\n" for query in found.queries for relevant in query.relevant
+        f"{query.name}\t{relevant}\t1\n" for query in harvested.queries for relevant in query.relevant
     )
     code_rows = [{"_id": f.name, "text": f.text, "metadata": {"package": f.package}} for f in functions]
     facts = {"sha256": digest, "code_sha256": code_digest}

@@ -51,10 +51,10 @@ def run(args: argparse.Namespace) -> None:
     ):
         entries = table_claims.load(args.claims, layer_claims.STATISTICS)
         frames = {kind: _read(several) for kind, several in paths.items() if several}
-        found = layer_claims.ledger(entries, frames, texts=args.texts, other_texts=args.other_texts)
-        found.to_csv(csv, index=False)
-        run_.write_text(table_claims.claims_table(found), "utf-8")
-        not_run.write_text(table_claims.not_run_table(found), "utf-8")
+        ledger = layer_claims.ledger(entries, frames, texts=args.texts, other_texts=args.other_texts)
+        ledger.to_csv(csv, index=False)
+        run_.write_text(table_claims.claims_table(ledger), "utf-8")
+        not_run.write_text(table_claims.not_run_table(ledger), "utf-8")
         rows = layer_claims.read(frames)
         both = layer_claims.beside_published(rows["probes"], rows["grid"])
         compared.write_text(published_scores.layer_comparison_table(both), "utf-8")

@@ -73,8 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="recorded in the output (the checkpoint's folder)")
     defaults = flags.section("layers") | flags.section("layers", "geometry") | flags.section("layers", "reductions")
     required = ("tokens", "texts_count")
-    given = {name: value for name, value in (defaults | BRIEF).items() if name not in required}
-    flags.add(parser, *GROUPS, defaults=given)
+    values = {name: value for name, value in (defaults | BRIEF).items() if name not in required}
+    flags.add(parser, *GROUPS, defaults=values)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="for rows and figures")
 
 
@@ -97,8 +97,8 @@ def run(args: argparse.Namespace) -> None:
     for command, output, *others in OUTPUTS:
         _run(command, given | {name: folder / f"{name}.csv" for name in others} | {"output": folder / f"{output}.csv"})
     for figure, rows in FIGURES.items():
-        made = {name: folder / "figures" / f"{figure}.{end}" for name, end in FILES.items()}
-        _run("draw", {"figure": figure, "rows": [folder / rows]} | made)
+        paths = {name: folder / "figures" / f"{figure}.{end}" for name, end in FILES.items()}
+        _run("draw", {"figure": figure, "rows": [folder / rows]} | paths)
 
 
 def _run(command: str, given: Mapping[str, Any]) -> None:

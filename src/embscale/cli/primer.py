@@ -39,12 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     concepts = parser.add_subparsers(dest="concept", required=True)
 
     def concept(name: str, words: str, *, of_table: bool = False) -> argparse.ArgumentParser:
-        made = concepts.add_parser(name, help=words, description=words)
+        concept_parser = concepts.add_parser(name, help=words, description=words)
         if of_table:
-            made.add_argument("table", type=Path, metavar="TABLE.safetensors", help="from embscale extract")
-            made.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER", help="holds tokenizer.json")
-        made.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
-        return made
+            concept_parser.add_argument("table", type=Path, metavar="TABLE.safetensors", help="from embscale extract")
+            concept_parser.add_argument(
+                "--tokenizer", type=Path, required=True, metavar="FOLDER", help="holds tokenizer.json"
+            )
+        concept_parser.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
+        return concept_parser
 
     for name, (words, group) in CONCEPTS.items():
         flags.add(concept(name, words, of_table=name in OF_TABLE), group)

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
         conditions = probes.conditions(args.classifiers, args.splits, args.inputs, args.controls)
         rows, confusion, curves = [], [], []
         found = {}
-        told = progress("conditions", len(conditions))
+        report = progress("conditions", len(conditions))
         for done, condition in enumerate(conditions, 1):
             fits = probes.run(states, used, condition, settings, seeds=args.seeds, name=args.model)
             described = keys | condition.described() | {"trained_on": args.texts}
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
             if (counterpart := condition.with_means) in found:
                 share = probes.mean_shift_share(found[counterpart], fits, args.seeds, layers, **bootstrap)
                 rows.append(share.assign(**described))
-            told(done, " ".join(condition))
+            report(done, " ".join(condition))
         for path, frames, columns in zip(
             paths,
             (rows, confusion, curves),

@@ -36,17 +36,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags, those of each method apart."""
     methods = parser.add_subparsers(dest="method", required=True, metavar="METHOD")
     for method, words in WORDS.items():
-        made = methods.add_parser(method, help=words, description=f"Train a table: {words}.")
-        made.add_argument("--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
-        made.add_argument("--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize")
-        made.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER")
-        made.add_argument(
+        method_parser = methods.add_parser(method, help=words, description=f"Train a table: {words}.")
+        method_parser.add_argument(
+            "--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format"
+        )
+        method_parser.add_argument(
+            "--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize"
+        )
+        method_parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER")
+        method_parser.add_argument(
             "--max-tokens", type=int, required=True, help="of the training split, as many as a model sees"
         )
-        made.add_argument("--order-seed", type=int, required=True, help="of the order of texts: the model's seed")
-        made.add_argument("--dim", type=int, required=True, help="columns of the table")
-        flags.add(made, TableRows, METHODS[method], StaticSeed)
-        made.add_argument("-o", "--output", type=Path, required=True, metavar="TABLE.safetensors")
+        method_parser.add_argument(
+            "--order-seed", type=int, required=True, help="of the order of texts: the model's seed"
+        )
+        method_parser.add_argument("--dim", type=int, required=True, help="columns of the table")
+        flags.add(method_parser, TableRows, METHODS[method], StaticSeed)
+        method_parser.add_argument("-o", "--output", type=Path, required=True, metavar="TABLE.safetensors")
 
 
 def run(args: argparse.Namespace) -> None:

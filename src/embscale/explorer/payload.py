@@ -143,8 +143,8 @@ def facts(rows: pd.DataFrame) -> dict[str, Any]:
     """
     known = rows.reindex(columns=[*FACT_COLUMNS, PARAMETERS]).drop_duplicates(["suite", "model"])
     share = known["rows"].astype(float) * known["dims"].astype(float) / known[PARAMETERS].astype(float)
-    told = known[["suite", "model", PARAMETERS]].assign(table_share=share).dropna()
-    return {"count": len(told), "columns": columns(told, digits=DIGITS)}
+    complete_rows = known[["suite", "model", PARAMETERS]].assign(table_share=share).dropna()
+    return {"count": len(complete_rows), "columns": columns(complete_rows, digits=DIGITS)}
 
 
 def points(rows: pd.DataFrame, tokens: Mapping[str, Callable[[int], str]]) -> dict[str, Any]:

@@ -27,8 +27,8 @@ ROOM = 1.15  # above the largest value
 
 
 def _series(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    found = {name: main_run(rows, metric=METRIC, **where) for name, where in SHOWN.items()}
-    return {name: some for name, some in found.items() if len(some)}
+    series = {name: main_run(rows, metric=METRIC, **where) for name, where in SHOWN.items()}
+    return {name: some for name, some in series.items() if len(some)}
 
 
 def draw(rows: pd.DataFrame) -> Figure:
@@ -45,7 +45,7 @@ def draw(rows: pd.DataFrame) -> Figure:
 
 
 def _highest(series: dict[str, pd.DataFrame]) -> float:
-    return max(float(some["ci_high"].fillna(some["value"]).max()) for some in series.values()) * PERCENT
+    return max(float(rows["ci_high"].fillna(rows["value"]).max()) for rows in series.values()) * PERCENT
 
 
 def describe(rows: pd.DataFrame) -> str:

@@ -31,9 +31,9 @@ def draw(rows: pd.DataFrame) -> Figure:
     figure = theme.figure(height=1.3 + 0.36 * len(layers) * len(SCALES))
     panels = figure.subplots(len(SCALES), 1)
     for axes, (scale, title) in zip(panels, SCALES.items(), strict=True):
-        some = rows[rows["weights"] == scale]
-        table = some.pivot_table(index="layer", columns="k", values="value", sort=False).loc[layers]
-        dimensions = some.pivot_table(index="layer", columns="k", values="dimension", sort=False).loc[layers]
+        of_scale = rows[rows["weights"] == scale]
+        table = of_scale.pivot_table(index="layer", columns="k", values="value", sort=False).loc[layers]
+        dimensions = of_scale.pivot_table(index="layer", columns="k", values="dimension", sort=False).loc[layers]
         image = axes.imshow(table, cmap=shades, vmin=-limit, vmax=limit, aspect="auto")
         for (row, column), dimension in np.ndenumerate(dimensions.to_numpy()):
             pale = abs(table.iloc[row, column]) < 0.75 * limit
@@ -55,9 +55,9 @@ def describe(rows: pd.DataFrame) -> str:
     rows, width = _shown(rows)
     parts = []
     for scale, title in SCALES.items():
-        some = rows[rows["weights"] == scale]
-        top = some.loc[some["value"].abs().idxmax()]
-        positive = some.groupby("layer", sort=False)["value"].apply(lambda values: int((values > 0).sum()))
+        of_scale = rows[rows["weights"] == scale]
+        top = of_scale.loc[of_scale["value"].abs().idxmax()]
+        positive = of_scale.groupby("layer", sort=False)["value"].apply(lambda values: int((values > 0).sum()))
         signs = ", ".join(f"{layer} {count}" for layer, count in positive.items())
         parts.append(
             f"{title}: the largest is {abs(top['value']):.1f} % (dimension {top['dimension']:.0f}, {top['layer']}; an "

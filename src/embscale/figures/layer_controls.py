@@ -27,12 +27,12 @@ NEAR = 0.05
 
 
 def _series(rows: pd.DataFrame, metric: str) -> dict[str, pd.DataFrame]:
-    found = {REAL: main_run(rows, metric=metric)}
-    found |= {name: main_run(rows, control=control, metric=metric) for control, name in CONTROLS.items()}
-    found[LENGTH] = main_run(rows, classifier="norm_only", metric=metric)
-    if all(found[name].empty for name in CONTROLS.values()):
+    series = {REAL: main_run(rows, metric=metric)}
+    series |= {name: main_run(rows, control=control, metric=metric) for control, name in CONTROLS.items()}
+    series[LENGTH] = main_run(rows, classifier="norm_only", metric=metric)
+    if all(series[name].empty for name in CONTROLS.values()):
         raise NothingToShow("No random vectors are part of this study: these controls were **not run**.")
-    return {name: some for name, some in found.items() if len(some)}
+    return {name: some for name, some in series.items() if len(some)}
 
 
 def as_predicted(rows: pd.DataFrame) -> dict[str, pd.Series]:
@@ -46,7 +46,7 @@ def as_predicted(rows: pd.DataFrame) -> dict[str, pd.Series]:
         for metric in ("accuracy", "log_loss")
     )
     chance = main_run(rows, metric="chance").set_index("model")["value"]
-    found = {}
+    verdicts = {}
     for name in CONTROLS.values():
         if name not in accuracy:
             continue
@@ -59,8 +59,8 @@ def as_predicted(rows: pd.DataFrame) -> dict[str, pd.Series]:
             held = (value - accuracy[LENGTH]["value"]).abs() <= NEAR
         else:
             continue
-        found[name] = held.loc[value.index]
-    return found
+        verdicts[name] = held.loc[value.index]
+    return verdicts
 
 
 def draw(rows: pd.DataFrame) -> Figure:
@@ -100,11 +100,11 @@ def describe(rows: pd.DataFrame) -> str:
     parts = []
     losses, verdicts = _series(rows, "log_loss"), as_predicted(rows)
     for name, some in _series(rows, "accuracy").items():
-        told = f"log loss {losses[name]['value'].mean():.2f}"
+        text = f"log loss {losses[name]['value'].mean():.2f}"
         if name in verdicts:
             held = verdicts[name]
-            told += f", predicted {_expected(some)}, which holds for {held.sum()} of {len(held)} models"
-        parts.append(f"{name} {some['value'].mean() * PERCENT:.1f} % ({told})")
+            text += f", predicted {_expected(some)}, which holds for {held.sum()} of {len(held)} models"
+        parts.append(f"{name} {some['value'].mean() * PERCENT:.1f} % ({text})")
     guessing = -np.log(main_run(rows, metric="chance")["value"].mean())
     return (
         "Two panels of lines over the models: above, the share of vectors whose layer is named correctly, below, the "

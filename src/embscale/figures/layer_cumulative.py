@@ -40,9 +40,12 @@ def draw(rows: pd.DataFrame) -> Figure:
     left.set_ylim(0, 103)
     left.set_xlim(left=0)
     for share, metric in COUNTS.items():
-        some = found[found["metric"] == metric].set_index("layer").loc[layers]
-        errors = ((some["value"] - some["ci_low"]).fillna(0), (some["ci_high"] - some["value"]).fillna(0))
-        right.errorbar(range(len(layers)), some["value"], errors, color=theme.INK, marker="o", linestyle="")
+        of_metric = found[found["metric"] == metric].set_index("layer").loc[layers]
+        errors = (
+            (of_metric["value"] - of_metric["ci_low"]).fillna(0),
+            (of_metric["ci_high"] - of_metric["value"]).fillna(0),
+        )
+        right.errorbar(range(len(layers)), of_metric["value"], errors, color=theme.INK, marker="o", linestyle="")
         level = random[random["metric"] == metric]["value"].mean()
         right.axhline(level, color=theme.INK, linestyle="--", linewidth=1.2)
         right.annotate(f"for {share} %", (0, level), (0, -12), textcoords="offset points", va="top", color=theme.MUTED)

@@ -30,9 +30,9 @@ def draw(rows: pd.DataFrame) -> Figure:
     for (left, right), model in zip(panels, models, strict=True):
         of_model = rows[rows["model"] == model]
         for shown in INPUTS:
-            some = of_model[of_model["input"] == shown]
+            of_input = of_model[of_model["input"] == shown]
             for axes, column, factor in ((left, "train_loss", 1), (right, "test_accuracy", PERCENT)):
-                table = some.pivot_table(index="epoch", columns="seed", values=column) * factor
+                table = of_input.pivot_table(index="epoch", columns="seed", values=column) * factor
                 axes.plot(table.index, table.to_numpy(), color=colours[shown], linewidth=0.6, alpha=0.5)
                 if len(table):
                     axes.plot(table.index, table.mean(axis=1), color=colours[shown], linewidth=2)

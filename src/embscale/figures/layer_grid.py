@@ -66,17 +66,17 @@ def draw(rows: pd.DataFrame) -> Figure:
     panels = figure.subplots(len(models), len(ways), squeeze=False, sharex=True, sharey="row")
     for row, model in zip(panels, models, strict=True):
         for axes, way in zip(row, ways, strict=True):
-            some = _of(rows, model, way)
+            cells = _of(rows, model, way)
             for number, window in enumerate(windows):
-                line = some[some["tokens"] == window].sort_values("texts_count")
+                line = cells[cells["tokens"] == window].sort_values("texts_count")
                 value, low, high = (line[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
                 shift = 2 ** (APART * (number - (len(windows) - 1) / 2))
                 x, errors = line["texts_count"] * shift, (value - low, high - value)
                 axes.errorbar(x, value, errors, color=colours[window], marker="o", markersize=5)
             if way == OF_STUDY:
                 for window, line in theirs[theirs["model"] == model].groupby("tokens"):
-                    shown = {"markeredgecolor": colours[window], "markerfacecolor": "white", "markersize": 5}
-                    axes.plot(line["texts_count"], line["value"] * PERCENT, marker="o", linestyle="", **shown)
+                    style = {"markeredgecolor": colours[window], "markerfacecolor": "white", "markersize": 5}
+                    axes.plot(line["texts_count"], line["value"] * PERCENT, marker="o", linestyle="", **style)
             named = np.linspace(0, len(counts) - 1, min(len(counts), TICKS)).round().astype(int)
             theme.log2_ticks(axes, [counts[i] for i in named])
             axes.set_xlim(counts[0] / 2**0.35, counts[-1] * 2**0.35)

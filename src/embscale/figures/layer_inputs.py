@@ -39,8 +39,8 @@ def draw(rows: pd.DataFrame) -> Figure:
     offsets = dict(zip(names, np.linspace(-0.26, 0.26, len(names)) if len(names) > 1 else [0.0], strict=True))
     for axes, (classifier, title) in zip(panels, PANELS.items(), strict=True):
         for place, shown in enumerate(INPUTS):
-            some = main_run(rows, classifier=classifier, input=shown, metric="accuracy").set_index("model")
-            for model, row in some.iterrows():
+            accuracies = main_run(rows, classifier=classifier, input=shown, metric="accuracy").set_index("model")
+            for model, row in accuracies.iterrows():
                 value, low, high = (row[c] * PERCENT for c in ("value", "ci_low", "ci_high"))
                 x, colour = place + offsets[model], colours[model]
                 axes.errorbar([x], [value], ([value - low], [high - value]), color=colour, marker="o", markersize=5)
@@ -61,13 +61,13 @@ def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: mean over the models for each classifier and input."""
     parts = []
     for classifier, title in PANELS.items():
-        told = []
+        accuracies_text = []
         for shown, name in INPUTS.items():
-            some = main_run(rows, classifier=classifier, input=shown, metric="accuracy")
-            if len(some):
-                told.append(f"{' '.join(name.split())} {some['value'].mean() * PERCENT:.1f} %")
-        if told:
-            parts.append(f"{title}: {', '.join(told)}")
+            accuracies = main_run(rows, classifier=classifier, input=shown, metric="accuracy")
+            if len(accuracies):
+                accuracies_text.append(f"{' '.join(name.split())} {accuracies['value'].mean() * PERCENT:.1f} %")
+        if accuracies_text:
+            parts.append(f"{title}: {', '.join(accuracies_text)}")
     return (
         "Dots of the share of vectors whose layer is named correctly, by classifier and by what is done to vectors "
         f"first, mean of the models: {'; '.join(parts)}."

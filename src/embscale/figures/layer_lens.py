@@ -29,8 +29,8 @@ def draw(rows: pd.DataFrame) -> Figure:
         ):
             line = rows[(rows["model"] == model) & (rows["metric"] == metric)].sort_values("layer_index")
             value, low, high = (line[name].to_numpy() * scale for name in ("value", "ci_low", "ci_high"))
-            shown = {"color": colour, "marker": "o", "label": f"width {width}"}
-            axes.errorbar(line["layer_index"], value, (value - low, high - value), **shown)
+            style = {"color": colour, "marker": "o", "label": f"width {width}"}
+            axes.errorbar(line["layer_index"], value, (value - low, high - value), **style)
             axes.plot(line["layer_index"], line["reference"] * scale, color=colour, linestyle="--", linewidth=1)
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0, top=105 if scale == PERCENT else None)

@@ -35,8 +35,8 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of(rows: pd.DataFrame, fill: str | None, refit: bool, choice: str) -> pd.DataFrame:
-    some = rows[(rows["refit"] == refit) & (rows["choice"] == choice)]
-    return (some if fill is None else some[some["fill"] == fill]).sort_values("k")
+    line = rows[(rows["refit"] == refit) & (rows["choice"] == choice)]
+    return (line if fill is None else line[line["fill"] == fill]).sort_values("k")
 
 
 def draw(rows: pd.DataFrame) -> Figure:
@@ -69,11 +69,11 @@ def describe(rows: pd.DataFrame) -> str:
     k = min(4, int(rows["k"].max()))
     parts = []
     for title, (fill, refit) in PANELS.items():
-        told = []
+        changes = []
         for choice, name in CHOICES.items():
-            some = _of(rows, fill, refit, choice)
-            told.append(f"{name} {some[some['k'] == k]['value'].iloc[0] * PERCENT:+.1f}")
-        parts.append(f"{title}: {', '.join(told)}")
+            line = _of(rows, fill, refit, choice)
+            changes.append(f"{name} {line[line['k'] == k]['value'].iloc[0] * PERCENT:+.1f}")
+        parts.append(f"{title}: {', '.join(changes)}")
     return (
         f"Lines of the change in accuracy against the number of masked dimensions. With {k} masked, in points: "
         f"{'; '.join(parts)}."

@@ -27,12 +27,12 @@ CLASSIFIERS = {
 
 
 def _series(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    shown = {"input": "mean_removed", "metric": "mean_shift_share"}
-    found = {name: main_run(rows, classifier=classifier, **shown) for classifier, name in CLASSIFIERS.items()}
-    found = {name: some for name, some in found.items() if len(some)}
-    if not found:
+    conditions = {"input": "mean_removed", "metric": "mean_shift_share"}
+    series = {name: main_run(rows, classifier=classifier, **conditions) for classifier, name in CLASSIFIERS.items()}
+    series = {name: some for name, some in series.items() if len(some)}
+    if not series:
         raise NothingToShow("No classifier was shown vectors without their layer's mean: this was **not run**.")
-    return found
+    return series
 
 
 def draw(rows: pd.DataFrame) -> Figure:

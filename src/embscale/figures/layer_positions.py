@@ -27,9 +27,9 @@ def _shown(rows: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], list[str]]:
     rows = rows[(rows["width"] == rows["width"].min()) & rows["value"].notna()]
     rows = rows.assign(positions=rows["positions"].fillna("all"))
     kinds = {name: rows[rows["choice"].isin(choices)] for name, choices in CLASSIFIERS.items()}
-    found = {name: line for name, line in kinds.items() if len(line)}
+    lines = {name: line for name, line in kinds.items() if len(line)}
     places = sorted(set(rows["positions"]) - {"all"}, key=lambda name: int(name.split()[0]))
-    return found, [*places, "all"]
+    return lines, [*places, "all"]
 
 
 def draw(rows: pd.DataFrame) -> Figure:
@@ -58,10 +58,10 @@ def describe(rows: pd.DataFrame) -> str:
     found, _ = _shown(rows)
     parts = []
     for name, line in found.items():
-        told = ", ".join(
+        accuracies = ", ".join(
             f"{place} {value * PERCENT:.1f} %" for place, value in zip(line["positions"], line["value"], strict=True)
         )
-        parts.append(f"trained and tested {name}: {told}")
+        parts.append(f"trained and tested {name}: {accuracies}")
     return (
         f"Dots of the share of vectors whose layer is named correctly by position in the text. {'; '.join(parts)}; by "
         f"chance {PERCENT / layer_count(rows):.0f} %."

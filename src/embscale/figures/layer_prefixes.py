@@ -51,8 +51,10 @@ def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: every number of dimensions."""
     parts = []
     for name, line in _shown(rows).items():
-        told = ", ".join(f"{k:.0f}: {value * PERCENT:.1f}" for k, value in zip(line["k"], line["value"], strict=True))
-        parts.append(f"{name}, {told}")
+        accuracies = ", ".join(
+            f"{k:.0f}: {value * PERCENT:.1f}" for k, value in zip(line["k"], line["value"], strict=True)
+        )
+        parts.append(f"{name}, {accuracies}")
     return (
         "Lines of the share of vectors whose layer is named correctly against the number of dimensions that the "
         f"classifier sees, in percent: {'; '.join(parts)}; by chance {PERCENT / layer_count(rows):.0f}."

@@ -86,7 +86,7 @@ def describe(rows: pd.DataFrame) -> str:
         for scaling, title in SCALINGS.items():
             panel = _panel(rows, picture, scaling).iloc[0]
             variance = (panel["explained1"] + panel["explained2"]) * 100
-            told = "" if pd.isna(variance) else f"{variance:.0f} % of the variance, "
+            explained = "" if pd.isna(variance) else f"{variance:.0f} % of the variance, "
             trusted = f"trustworthiness {panel['trustworthiness']:.2f}"
-            parts.append(f"{_heading(rows, picture)}, {title}: {told}{trusted}")
+            parts.append(f"{_heading(rows, picture)}, {title}: {explained}{trusted}")
     return f"Scatter plots of hidden states in two dimensions, coloured by layer. {'; '.join(parts)}."

@@ -20,8 +20,8 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _accuracies(rows: pd.DataFrame, choice: str) -> pd.DataFrame:
-    some = rows[(rows["choice"] == choice) & (rows["metric"] == "accuracy") & (rows["seed"] == "all")]
-    return some.sort_values("inverse_regularisation")
+    line = rows[(rows["choice"] == choice) & (rows["metric"] == "accuracy") & (rows["seed"] == "all")]
+    return line.sort_values("inverse_regularisation")
 
 
 def draw(rows: pd.DataFrame) -> Figure:
@@ -50,7 +50,7 @@ def draw(rows: pd.DataFrame) -> Figure:
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: accuracy at each C, what was chosen, and where a fit did not converge."""
     rows = _shown(rows)
-    told = [
+    accuracies = [
         f"{row['value'] * PERCENT:.1f} % at {row['inverse_regularisation']:g}"
         for _, row in _accuracies(rows, "given").iterrows()
     ]
@@ -59,6 +59,6 @@ def describe(rows: pd.DataFrame) -> str:
     unfinished = rows[(rows["metric"] == "converged") & (rows["value"] < 1)]["inverse_regularisation"].tolist()
     warning = f" Some fits at {', '.join(f'{c:g}' for c in unfinished)} did not converge." if unfinished else ""
     return (
-        f"A line of accuracy against C: {', '.join(told)}. Chosen inside each training set "
+        f"A line of accuracy against C: {', '.join(accuracies)}. Chosen inside each training set "
         f"({', '.join(f'{c:g}' for c in chosen)}): {crossed['value'] * PERCENT:.1f} %.{warning}"
     )

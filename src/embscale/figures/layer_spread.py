@@ -37,8 +37,8 @@ def draw(rows: pd.DataFrame) -> Figure:
                 line = _line(rows, model, quantity, scaling)
                 value, low, high = (line[c].to_numpy() / width for c in ("value", "ci_low", "ci_high"))
                 places = range(len(line))
-                shown = {"color": colour, "marker": "o", "markersize": 5, "label": f"width {width}"}
-                axes.errorbar(places, value, (value - low, high - value), **shown)
+                style = {"color": colour, "marker": "o", "markersize": 5, "label": f"width {width}"}
+                axes.errorbar(places, value, (value - low, high - value), **style)
                 axes.plot(places, line["reference"] / width, color=colour, linestyle="--", linewidth=1)
             longest = max((_line(rows, model, quantity, scaling) for model, _ in models), key=len)
             name_layers(axes, pd.RangeIndex(len(longest)).to_numpy(), longest["layer_a"].tolist())
@@ -58,11 +58,11 @@ def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: first and last layer of each model, as they are."""
     parts = []
     for quantity, title in MEASURES.items():
-        told = []
+        shares = []
         for model, width in _models(rows):
             share = _line(rows, model, quantity, "raw")["value"] / width
-            told.append(f"{model} from {share.iloc[0]:.2f} to {share.iloc[-1]:.2f}")
-        parts.append(f"{title}, from the first layer to the last: {', '.join(told)}")
+            shares.append(f"{model} from {share.iloc[0]:.2f} to {share.iloc[-1]:.2f}")
+        parts.append(f"{title}, from the first layer to the last: {', '.join(shares)}")
     return (
         "Lines by layer of how many directions the vectors spread in, as a share of the width, with what vectors would "
         f"give that spread alike everywhere. {'; '.join(parts)}."

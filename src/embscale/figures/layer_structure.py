@@ -34,8 +34,8 @@ def _layers(rows: pd.DataFrame) -> list[str]:
 def matrix(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """A measure of every two layers; on the diagonal what two halves of a layer's texts give, or 1."""
     layers = _layers(rows)
-    found = rows[(rows["quantity"] == quantity) & (rows["scaling"] == SCALING)]
-    values = found.pivot(index="layer_a", columns="layer_b", values="value").reindex(index=layers, columns=layers)
+    of_quantity = rows[(rows["quantity"] == quantity) & (rows["scaling"] == SCALING)]
+    values = of_quantity.pivot(index="layer_a", columns="layer_b", values="value").reindex(index=layers, columns=layers)
     whole = values.fillna(values.T)
     diagonal = np.eye(len(layers), dtype=bool) & whole.isna().to_numpy()
     return whole.mask(diagonal, 1.0)

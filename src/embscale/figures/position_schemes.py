@@ -46,11 +46,11 @@ def draw(rows: pd.DataFrame) -> Figure:
     panels = figure.subplots(height, min(len(curves), 2), squeeze=False).flat
     for axes, ((scheme, models), lines) in zip(panels, curves.items(), strict=False):
         _, title, beside = SHOWN[scheme]
-        several = lines.shape[1] > 1
+        many_lines = lines.shape[1] > 1
         for colour, (part, line) in zip(theme.ordered_colours(lines.shape[1]), lines.items(), strict=True):
-            label = str(part).replace("_", " ") if scheme == "rotary" and several else None
+            label = str(part).replace("_", " ") if scheme == "rotary" and many_lines else None
             axes.plot(line.index, line, color=colour, label=label)
-        if scheme == "rotary" and several:
+        if scheme == "rotary" and many_lines:
             axes.legend()
         axes.set_title(f"{_models(models)}:\n{title}")
         axes.set_xlabel("distance" if scheme in ("learned", "rotary") else "place of key − place of query")

@@ -20,9 +20,9 @@ def _points(axes: Axes, rows: pd.DataFrame, kinds: list[str]) -> None:
     """A point with its interval for each row, seeds of one kind beside each other."""
     colours = theme.category_colours(KINDS)
     for place, kind in enumerate(kinds):
-        some = rows[rows["kind"] == kind]
-        value, low, high = (some[name].to_numpy() * PERCENT for name in ("value", "ci_low", "ci_high"))
-        shift = 0.16 * (np.arange(len(some)) - (len(some) - 1) / 2)
+        of_kind = rows[rows["kind"] == kind]
+        value, low, high = (of_kind[name].to_numpy() * PERCENT for name in ("value", "ci_low", "ci_high"))
+        shift = 0.16 * (np.arange(len(of_kind)) - (len(of_kind) - 1) / 2)
         axes.errorbar(value, place + shift, xerr=(value - low, high - value), color=colours[kind], marker="o",
                       linestyle="none")  # fmt: skip
     axes.set_yticks(range(len(kinds)), kinds)

@@ -38,9 +38,9 @@ def draw(rows: pd.DataFrame) -> Figure:
     colours = theme.category_colours(models)
     figure = theme.figure(height=6.4)
     for axes, (statistic, (title, below, beside)) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
-        shown = learned[learned["statistic"] == statistic]
+        of_statistic = learned[learned["statistic"] == statistic]
         for model in models:
-            of_model = shown[shown["model"] == model]
+            of_model = of_statistic[of_statistic["model"] == model]
             for kind in ("table", *REFERENCES):
                 _line(axes, of_model[of_model["kind"] == kind].sort_values("index"), kind, colours[model])
         axes.set_title(title)

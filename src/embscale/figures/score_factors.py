@@ -58,7 +58,7 @@ def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: the smallest and largest difference of each way of scoring."""
     parts = []
     for factor, level in _levels(rows):
-        found = rows.loc[(rows["factor"] == factor) & (rows["level"] == level), "difference"] * PERCENT
+        differences = rows.loc[(rows["factor"] == factor) & (rows["level"] == level), "difference"] * PERCENT
         words = WORDS.get((factor, level), f"{factor} {level}").replace("\n", " ")
-        parts.append(f"{words}: from {found.min():+.2f} to {found.max():+.2f}")
+        parts.append(f"{words}: from {differences.min():+.2f} to {differences.max():+.2f}")
     return f"Differences in {metric_label(rows)} that a way of scoring makes, a dot for each model. {'; '.join(parts)}."

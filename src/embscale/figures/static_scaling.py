@@ -39,8 +39,8 @@ def draw(rows: pd.DataFrame) -> Figure:
     band = random_band(rows).loc[lambda table: table.index <= widest]
     colours = theme.category_colours([*SUITE_NAMES, RANDOM])
     figure = theme.figure(height=4.6)
-    several = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, (variant, found) in zip(several, panels.items(), strict=True):
+    axes_row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (variant, found) in zip(axes_row, panels.items(), strict=True):
         axes.fill_between(
             band.index, band["min"] * PERCENT, band["max"] * PERCENT, color=colours[RANDOM], alpha=0.15, linewidth=0
         )
@@ -59,9 +59,9 @@ def draw(rows: pd.DataFrame) -> Figure:
         theme.log2_ticks(axes, [dim for line in found.values() for dim in line["dim"]])
         axes.set_title(PANELS[variant])
         axes.set_xlabel("columns of the table")
-    several[0].set_ylim(bottom=0)  # when all is drawn: from here on the top stays, too
-    several[0].set_ylabel(metric_label(rows))
-    handles, labels = several[0].get_legend_handles_labels()
+    axes_row[0].set_ylim(bottom=0)  # when all is drawn: from here on the top stays, too
+    axes_row[0].set_ylabel(metric_label(rows))
+    handles, labels = axes_row[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4)
     return figure
 

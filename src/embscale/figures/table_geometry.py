@@ -28,18 +28,18 @@ MARKERS = "os^Dv*P"
 
 def _lines(rows: pd.DataFrame) -> pd.DataFrame:
     final = ladder_tables(rows)
-    shown = final[final["variant"].isin(list(NAMES))].sort_values("width")
-    if set(shown["variant"]) <= {"full"}:
+    of_variants = final[final["variant"].isin(list(NAMES))].sort_values("width")
+    if set(of_variants["variant"]) <= {"full"}:
         raise NothingToShow("No variant of this kind is among `scores.variants` of this study: **not run**.")
-    return shown
+    return of_variants
 
 
 def _references(rows: pd.DataFrame) -> pd.DataFrame:
-    found = rows[rows["variant"].isin(list(REFERENCES))]
+    references = rows[rows["variant"].isin(list(REFERENCES))]
     return (
-        found.drop_duplicates("variant")
+        references.drop_duplicates("variant")
         .set_index("variant")
-        .reindex([k for k in REFERENCES if k in set(found["variant"])])
+        .reindex([k for k in REFERENCES if k in set(references["variant"])])
     )
 
 

@@ -41,25 +41,25 @@ def draw(rows: pd.DataFrame) -> Figure:
     colours = theme.category_colours(suites)
     figure = theme.figure(height=7.2)
     for axes, (quantity, scaling, name, share) in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
-        found = _of(shown, quantity, scaling, share)
+        measures = _of(shown, quantity, scaling, share)
         for number, suite in enumerate(suites):
             shared = {"color": colours[suite], "marker": MARKERS[number % len(MARKERS)]}
             for kind, style in (("untrained", ":"), ("trained", "-")):
-                line = found[(found["suite"] == suite) & (found["kind"] == kind)]
+                line = measures[(measures["suite"] == suite) & (measures["kind"] == kind)]
                 words = f"{suite}, {'trained' if kind == 'trained' else 'before training'}"
                 hollow = {"markerfacecolor": "white"} if kind == "untrained" else {}
                 if len(line):
                     axes.plot(line["width"], line["value"], linestyle=style, label=words, **shared, **hollow)
-        reference = found.groupby("width")["reference"].mean()
+        reference = measures.groupby("width")["reference"].mean()
         axes.plot(reference.index, reference, color=theme.MUTED, linestyle="--", linewidth=1.2, label="Gaussian rows")
-        theme.log2_ticks(axes, found["width"].tolist())
+        theme.log2_ticks(axes, measures["width"].tolist())
         # Of many widths only some are named, or their names would lie on each other.
         ticks = axes.get_xticks()
         chosen = ticks[:: -(-len(ticks) // 6)]
         axes.set_xticks(chosen, [f"{tick:g}" for tick in chosen])
         if share:
             axes.set_ylim(0, 1.08)
-        elif found["value"].min() >= 0:
+        elif measures["value"].min() >= 0:
             axes.set_ylim(bottom=0)
         axes.set_title(name)
     for axes in figure.axes[2:]:
@@ -74,8 +74,8 @@ def describe(rows: pd.DataFrame) -> str:
     shown = _shown(rows)
     parts = []
     for quantity, scaling, name, share in PANELS:
-        found = _of(shown, quantity, scaling, share)
-        for suite, line in found[found["kind"] == "trained"].groupby("suite", sort=False):
+        measures = _of(shown, quantity, scaling, share)
+        for suite, line in measures[measures["kind"] == "trained"].groupby("suite", sort=False):
             first, last = line.iloc[0], line.iloc[-1]
             parts.append(
                 f"{name}, {suite}: {first['value']:.3f} at {first['width']} columns, {last['value']:.3f} at "

@@ -61,12 +61,12 @@ def _panel(axes: Axes, rows: pd.DataFrame, suites: list[str]) -> None:
         axes.barh(place, high - low, left=low, height=0.8, color=theme.MUTED, alpha=0.25, linewidth=0)
         axes.plot([row.chance] * 2, [place - 0.4, place + 0.4], color=theme.MUTED, linewidth=1.2)
     for number, suite in enumerate(suites):
-        some = rows[rows["suite"] == suite]
+        of_suite = rows[rows["suite"] == suite]
         shift = 0.7 * ((number + 0.5) / len(suites) - 0.5)
-        value, low, high = (some[name].to_numpy() for name in ("value", "ci_low", "ci_high"))
+        value, low, high = (of_suite[name].to_numpy() for name in ("value", "ci_low", "ci_high"))
         axes.errorbar(
             value,
-            some["label"].map(order) + shift,
+            of_suite["label"].map(order) + shift,
             xerr=(np.maximum(value - low, 0), np.maximum(high - value, 0)),
             color=colours[suite],
             marker=MARKERS[number % len(MARKERS)],
@@ -83,18 +83,18 @@ def _panel(axes: Axes, rows: pd.DataFrame, suites: list[str]) -> None:
 def draw(rows: pd.DataFrame) -> Figure:
     """Above, the share of other words that are farther; below, degrees; in grey, chance and random tables."""
     near, degrees = _shown(rows)
-    found = ordered_suites(near)
+    suites = ordered_suites(near)
     counts = [near["label"].nunique(), max(degrees["label"].nunique(), 1)]
     figure = theme.figure(height=1.9 + 0.42 * sum(counts))
     if degrees.empty:
         panels = [figure.subplots()]
     else:
         panels = list(figure.subplots(2, 1, height_ratios=counts))
-        _panel(panels[1], degrees, found)
+        _panel(panels[1], degrees, suites)
         panels[1].set_xlabel("cosine, difference of cosines, or share (entries)")
         panels[1].set_title("a word and its two degrees")
         panels[1].locator_params(axis="x", nbins=6)
-    _panel(panels[0], near, found)
+    _panel(panels[0], near, suites)
     panels[0].set_xlim(left=0, right=1.01)
     panels[0].set_xlabel("share of other words that are farther")
     panels[0].set_title("analogies and related pairs")

@@ -33,8 +33,8 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
 def draw(rows: pd.DataFrame) -> Figure:
     """A line for each suite over three bands of frequency; in grey, chance and random tables."""
     shown = _shown(rows)
-    found = ordered_suites(shown)
-    colours = theme.category_colours(found)
+    suites = ordered_suites(shown)
+    colours = theme.category_colours(suites)
     bands = [band for band in BANDS if band in set(shown["section"])]
     figure = theme.figure(height=4.6)
     axes = figure.subplots()
@@ -43,11 +43,11 @@ def draw(rows: pd.DataFrame) -> Figure:
     places = np.arange(len(bands))
     axes.fill_between(places, low, high, color=theme.MUTED, alpha=0.25, linewidth=0, label="random tables")
     axes.axhline(shown["chance"].iloc[0], color=theme.MUTED, linewidth=1.2)
-    for number, suite in enumerate(found):
+    for number, suite in enumerate(suites):
         line = shown[shown["suite"] == suite].set_index("section").loc[bands]
         value, below, above = (line[name].to_numpy() for name in ("value", "ci_low", "ci_high"))
         axes.errorbar(
-            places + 0.05 * (number - (len(found) - 1) / 2),
+            places + 0.05 * (number - (len(suites) - 1) / 2),
             value,
             (np.maximum(value - below, 0), np.maximum(above - value, 0)),
             color=colours[suite],

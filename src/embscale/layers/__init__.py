@@ -1,1 +1,1 @@
-"""Hidden states of texts at every layer, and the classifiers that say which layer one comes from."""
+"""Hidden states of texts at every layer, and classifiers that predict the layer of a hidden state."""

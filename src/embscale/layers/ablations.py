@@ -1,9 +1,9 @@
-"""What a layer classifier has learned: which dimensions, how many, how stably, at which positions.
+"""Ablations of layer classifiers: which dimensions they use, how many, how stably, and at which positions.
 
-Huang et al.'s questions 1 and 3 (Fig. 7 and 8), each with a control.  All start from one logistic regression on raw
-vectors, fitted and tested once for each seed.  Its weights are looked at in two scales: for ``standardised``
-dimensions, and for the dimensions as they are (``raw``, the study's), where a dimension that varies little needs a
-large weight to say anything (I-39).
+Huang et al.'s questions 1 and 3 (Fig. 7 and 8), each with a control.  All start from the same logistic regression on
+raw vectors, fitted and tested once per seed.  Weights are reported on two scales: for ``standardised`` dimensions, and
+for the unscaled dimensions (``raw``, as in Huang et al.).  On the raw scale a large weight need not mean that the
+dimension matters: a dimension with small variance needs a large weight to have any effect.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ COLUMNS = [
     "n",
 ]
 
-TOP = 8  # dimensions of each layer that the study shows
-SHARES = (50, 90)  # percent of the summed weights
+TOP = 8  # dimensions per layer that Huang et al. show
+SHARES = (50, 90)  # percent of the sum of absolute weights
 SCALES = ("raw", "standardised")
 FILLS = ("zero", "mean")
-CURVE_POINTS = 64  # of the cumulative curve
-INNER_FOLDS = 2  # divisions of each training set that choose C
+CURVE_POINTS = 64  # points of the cumulative curve
+INNER_FOLDS = 2  # folds of each training set for choosing C
 
-# Choices of the experiment "position": places in the text, of a classifier without the first positions and of one with
-# them, and both as a whole.
+# Choices of the experiment "position": accuracy by position bucket or overall, for classifiers trained without the
+# first positions and with them.
 BUCKET = "bucket"
 WITH_FIRST_BUCKET = "bucket_with_first"
 WITHOUT_FIRST = "without_first"
@@ -71,12 +71,12 @@ Rows = Iterator[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Base:
-    """The classifications that ablations start from, one for each seed.
+    """The unablated classifiers that all ablations are compared with, one per seed.
 
     Attributes:
         seeds: of the splits.
-        fits: tested classifiers.
-        trains, tests: what each was fitted and tested on.
+        fits: fitted classifiers with their test predictions.
+        trains, tests: the examples each was fitted and tested on.
         condition: classifier, split and input, the same for all.
         settings: see there.
         resamples: bootstrap resamples of the texts.
@@ -108,10 +108,10 @@ class Base:
         return self.trains[0].states.classes
 
     def accuracies(self, predicted: Sequence[Sequence[np.ndarray]]) -> Rows:
-        """Rows of the accuracy of some predictions, and its change against the base's on the same vectors.
+        """Rows with the accuracy of predictions, and its change from the unablated classifiers on the same vectors.
 
         Args:
-            predicted: for each seed one or more ``[tested vectors]``, as of several random draws.
+            predicted: for each seed, one or more arrays of predictions ``[test vectors]``, one per random draw.
         """
         members = [
             (seed, fit, prediction)
@@ -119,13 +119,13 @@ class Base:
             for prediction in predictions
         ]
         for name in (*self.seeds, "all"):
-            some = [(fit, prediction) for seed, fit, prediction in members if name in (seed, "all")]
-            correct = np.concatenate([prediction == fit.true for fit, prediction in some]).astype(float)
-            before = np.concatenate([fit.predicted == fit.true for fit, _ in some])
+            chosen = [(fit, prediction) for seed, fit, prediction in members if name in (seed, "all")]
+            correct = np.concatenate([prediction == fit.true for fit, prediction in chosen]).astype(float)
+            before = np.concatenate([fit.predicted == fit.true for fit, _ in chosen])
             yield from (
                 {"seed": str(name)} | row
                 for row in interval_rows(
-                    np.concatenate([fit.text for fit, _ in some]),
+                    np.concatenate([fit.text for fit, _ in chosen]),
                     {"accuracy": correct, "accuracy_change": correct - before},
                     resamples=self.resamples,
                     seed=self.bootstrap_seed,
@@ -144,10 +144,10 @@ def base(
     bootstrap_seed: int,
     name: str,
 ) -> Base:
-    """Fit and test the classifiers that ablations start from.
+    """Fit and test the unablated classifiers.
 
     Args:
-        states: in memory, if they fit there.
+        states: hidden states, preferably in memory (see `load_if_fits`).
         used: vectors that take part, bool ``[vectors]``.
         settings: see there.
         split: how to divide.
@@ -171,17 +171,17 @@ def base(
 
 
 def ablations(found: Base, *, random_masks: int) -> pd.DataFrame:
-    """All ablations of one classification; seed ``all`` is over all seeds.
+    """Run all ablations of one set of classifiers; seed ``all`` aggregates over seeds.
 
-    For an accuracy that is the mean over all tested vectors, with an interval over texts; for what is read from
-    weights the mean over seeds, with Student's interval.
+    Accuracies are means over all test vectors, with an interval over texts.  Quantities computed from weights are means
+    over seeds, with Student's interval.
 
     Args:
         found: from `base`.
-        random_masks: random sets of dimensions for each seed and size.
+        random_masks: number of random sets of dimensions per seed and size.
 
     Returns:
-        Rows with `COLUMNS`, but for those of `KEYS` and the split.
+        Rows with `COLUMNS`, except `KEYS` and ``split``.
     """
     permuted = [
         permuted_loss(model, train, seed=seed)
@@ -205,15 +205,15 @@ def weights_of(model: Linear, scale: str) -> np.ndarray:
 
 
 def shares(weights: np.ndarray) -> np.ndarray:
-    """Percent of the summed absolute weights of each layer, ``[classes, dimensions]`` (Fig. 7)."""
+    """Each dimension's percentage of the sum of absolute weights of a layer, ``[classes, dimensions]`` (Fig. 7)."""
     magnitude = np.abs(weights)
     return 100 * magnitude / magnitude.sum(axis=1, keepdims=True)
 
 
 def frequent(weights: np.ndarray) -> np.ndarray:
-    """Dimensions, first those that are among the top 8 of most layers, among equals those of larger share.
+    """Dimensions ordered by how many layers have them among their top 8; ties are broken by larger share.
 
-    The study picks 591, 690, 581 and 239 of gpt2-medium by eye as the ones that "frequently appear".
+    Huang et al. pick dimensions 591, 690, 581 and 239 of gpt2-medium by eye as those that "frequently appear".
     """
     percent = shares(weights)
     ranked = np.argsort(-percent, axis=1, kind="stable")[:, :TOP]
@@ -222,15 +222,15 @@ def frequent(weights: np.ndarray) -> np.ndarray:
 
 
 def sizes(limit: int) -> list[int]:
-    """1, 2, 4 ... up to `limit`, which is the last."""
+    """Powers of two below `limit`, then `limit` itself."""
     powers = [2**i for i in range(limit.bit_length()) if 2**i < limit]
     return [*powers, limit]
 
 
 def contributions(found: Base) -> Rows:
-    """The top 8 dimensions of each layer with signed percent (Fig. 7), and how many of them are positive.
+    """The top 8 dimensions of each layer with signed percentages (Fig. 7), and the share of them that is positive.
 
-    ``k`` is the rank.  Seed ``all`` ranks by the mean share over seeds and gives the mean signed percent.
+    ``k`` is the rank.  Seed ``all`` ranks by the mean share over seeds and reports the mean signed percentage.
     """
     for scale in SCALES:
         signed = np.stack([shares(weights_of(m, scale)) * np.sign(m.weights) for m in found.models])
@@ -247,10 +247,10 @@ def contributions(found: Base) -> Rows:
 
 
 def cumulative(found: Base) -> Rows:
-    """Percent of the summed weights that the k largest make up (Fig. 8), and how many make up 50 % and 90 %.
+    """Percentage of the summed weights in the k largest (Fig. 8), and how many weights make up 50 % and 90 %.
 
-    Choice ``random`` is the same of weights drawn from a normal distribution: a curve that bends no more says that
-    no dimension stands out.
+    Choice ``random`` is the same curve for weights drawn from a normal distribution.  If the observed curve bends no
+    more than this one, no dimension stands out.
     """
     kinds = [("largest", scale, np.stack([weights_of(m, scale) for m in found.models])) for scale in SCALES]
     shape = found.models[0].weights.shape
@@ -270,9 +270,9 @@ def cumulative(found: Base) -> Rows:
 
 
 def stability(found: Base) -> Rows:
-    """Share of the k most frequent dimensions that two seeds have in common, on average over pairs of seeds.
+    """Mean overlap of the k most frequent dimensions between pairs of seeds.
 
-    Choice ``random`` is what two random sets of k have in common on average, k of all dimensions (hypergeometric).
+    Choice ``random`` is the expected overlap of two random sets of k dimensions (hypergeometric).
     """
     for scale in SCALES:
         orders = [frequent(weights_of(model, scale)) for model in found.models]
@@ -287,15 +287,15 @@ def stability(found: Base) -> Rows:
 
 
 def permuted_loss(model: Linear, examples: Examples, *, seed: int) -> np.ndarray:
-    """Accuracy lost when one dimension's values are exchanged between vectors, ``[dimensions]`` (Breiman 2001).
+    """Permutation importance: accuracy lost when one dimension is permuted, ``[dimensions]`` (Breiman 2001).
 
-    The logits of a linear model move by one dimension's part alone, so that all dimensions cost little more than one
-    prediction; scikit-learn's `permutation_importance` predicts anew for each.  Values are exchanged among the vectors
-    that are read at once.
+    Permuting one dimension changes only its own term in the logits of a linear model, so computing all dimensions costs
+    little more than one prediction; scikit-learn's `permutation_importance` predicts anew for each.  Values are
+    permuted within each chunk of vectors.
 
     Args:
         model: classifier.
-        examples: for a choice of dimensions to mask, those it was trained on.
+        examples: the training examples, if the result is used to choose dimensions to mask.
         seed: of the permutations.
     """
     generator = np.random.default_rng(seed)
@@ -311,7 +311,7 @@ def permuted_loss(model: Linear, examples: Examples, *, seed: int) -> np.ndarray
 
 
 def importance(found: Base, permuted: Sequence[np.ndarray]) -> Rows:
-    """What exchanging each dimension's values costs, beside its share in the weights of all layers (I-39).
+    """Permutation importance of each dimension beside its share of the weights over all layers.
 
     Args:
         found: from `base`.
@@ -333,15 +333,16 @@ def importance(found: Base, permuted: Sequence[np.ndarray]) -> Rows:
 
 
 def masks(found: Base, permuted: Sequence[np.ndarray], *, random_masks: int) -> Rows:
-    """Accuracy without some dimensions: the frequent ones, the important, those of largest variance, or random ones.
+    """Accuracy with dimensions masked: frequent, important, high-variance or random ones.
 
-    The ``important`` are those whose exchange costs most among the vectors trained on; dimensions of largest variance
-    are called outliers.
+    ``important`` dimensions have the largest permutation importance on the training vectors; dimensions of largest
+    variance are called outliers.
 
-    Without refit a masked dimension is set to ``zero`` at evaluation, as in the study, or to its ``mean``, which says
-    nothing about the layer and leaves the classifier where it has learned.  With refit a classifier learns from the
-    other dimensions alone; of the random masks only the first of each seed.  Which dimensions are frequent is asked in
-    both scales, with refit in the standardised one alone.
+    Without refitting, a masked dimension is set at evaluation to ``zero``, as in Huang et al., or to its ``mean``,
+    which carries no information about the layer and stays within the training distribution.  With refitting, a
+    classifier is trained on the remaining dimensions only; of the random masks, only the first of each seed is
+    refitted.  Frequent dimensions are determined on both scales without refitting, and on the standardised scale only
+    with refitting.
     """
     yield from (
         {"experiment": "mask", "choice": "none", "k": 0, "refit": False} | row
@@ -372,13 +373,13 @@ def masks(found: Base, permuted: Sequence[np.ndarray], *, random_masks: int) -> 
 
 
 def _masked(model: Linear, test: Examples, masked: Sequence[np.ndarray]) -> dict[str, list[np.ndarray]]:
-    """Predictions ``[vectors]`` with each mask applied, by what is put in its place."""
+    """Predictions ``[vectors]`` with each mask applied, by fill value."""
     predicted = {fill: [np.empty(len(test), np.int64) for _ in masked] for fill in FILLS}
     for features, _, places in test.chunks():
         logits, standardised = model.logits(features), model.standardised(features)
         for i, dimensions in enumerate(masked):
             weights = model.weights[:, dimensions].astype(np.float32)
-            # In standardised dimensions the mean is 0, and 0 is this.
+            #  In standardised dimensions, the mean is 0 and a raw value of 0 is this.
             zero = -model.mean[dimensions] / model.scale[dimensions]
             without = logits - standardised[:, dimensions] @ weights.T
             predicted["mean"][i][places] = without.argmax(axis=1)
@@ -387,7 +388,7 @@ def _masked(model: Linear, test: Examples, masked: Sequence[np.ndarray]) -> dict
 
 
 def _refit(found: Base, kept: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
-    """Predictions of classifiers that learn from some dimensions alone, begun at what the whole one knows of them."""
+    """Predictions of classifiers refitted on a subset of dimensions, starting from the full classifier's weights."""
     predicted = []
     for model, train, test, dimensions in zip(found.models, found.trains, found.tests, kept, strict=True):
         only = _columns(dimensions)
@@ -398,10 +399,10 @@ def _refit(found: Base, kept: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
 
 
 def regularisation(found: Base, *, inverse_regularisations: Sequence[float]) -> Rows:
-    """Accuracy by the strength of the penalty, and with the strength that each training set chooses by itself (I-37).
+    """Accuracy by strength of the penalty, and with the strength chosen by cross-validation on each training set.
 
-    A training set is divided again, twice, by what it must not share with its test set; the C of highest mean accuracy
-    is chosen, of equals the smallest.
+    Each training set is split twice more, by the same rule that separates it from its test set.  The C with the highest
+    mean accuracy is chosen; ties go to the smallest C.
 
     Args:
         found: from `base`.
@@ -438,7 +439,7 @@ def regularisation(found: Base, *, inverse_regularisations: Sequence[float]) -> 
 
 
 def _path(found: Base, train: Examples, test: Examples, values: Sequence[float], *, seed: int) -> list[Fit]:
-    """A tested classifier for each C, each begun where the one before has stopped."""
+    """Fit and test a classifier for each C, each starting from the previous solution."""
     fits: list[Fit] = []
     for value in values:
         settings = replace(found.settings, inverse_regularisation=value)
@@ -452,7 +453,7 @@ def _columns(dimensions: np.ndarray) -> Prepare:
 
 
 def prefixes(found: Base) -> Rows:
-    """Accuracy of classifiers of the ``first`` k dimensions and of k ``random`` ones: are some places privileged?"""
+    """Accuracy of classifiers on the ``first`` k dimensions and on k ``random`` ones: does the order matter?"""
     every = np.arange(found.width)
     orders = {
         "first": [every for _ in found.seeds],
@@ -467,7 +468,7 @@ def prefixes(found: Base) -> Rows:
 
 
 def positions(found: Base, choice: str) -> Rows:
-    """Accuracy by place in the text, in buckets that double: 0, 1, 2-3, 4-7 and so on."""
+    """Accuracy by position in the text, in buckets of doubling size: 0, 1, 2-3, 4-7 and so on."""
     last = max(int(fit.position.max()) for fit in found.fits)
     for low, high in [(0, 0), *((2**i, min(2 ** (i + 1) - 1, last)) for i in range(last.bit_length()))]:
         parts = [(low <= fit.position) & (fit.position <= high) for fit in found.fits]
@@ -484,11 +485,11 @@ def positions(found: Base, choice: str) -> Rows:
 
 
 def first_position(found: Base, choice: str) -> Rows:
-    """Accuracy of a classification as a whole, to set those with and without the first positions side by side (I-35).
+    """Overall accuracy, for comparing classifiers with and without the first positions.
 
     Args:
-        found: trained and tested with or without them.
-        choice: which of both.
+        found: classifiers trained and tested with or without them.
+        choice: which of the two.
     """
     for row in found.accuracies([[fit.predicted] for fit in found.fits]):
         if row["metric"] == "accuracy":
@@ -496,7 +497,7 @@ def first_position(found: Base, choice: str) -> Rows:
 
 
 def _seeds_and_all(values: np.ndarray, seeds: Sequence[int]) -> list[tuple[str, np.ndarray]]:
-    """Each seed's part of ``[seeds, ...]``, then all."""
+    """Each seed's slice of ``[seeds, ...]``, then all of it."""
     return [*((str(s), values[i : i + 1]) for i, s in enumerate(seeds)), ("all", values)]
 
 

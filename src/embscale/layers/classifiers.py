@@ -1,8 +1,8 @@
-"""The classifiers that say which layer a vector comes from.
+"""Classifiers that predict which layer a vector comes from.
 
-The main one is multinomial logistic regression, fitted until it converges (Huang et al. call theirs "LR" and stop
-after a fixed number of steps).  Around it stand what the study ran (`sgd`), what it planned (trees and other models
-that can be read), and baselines that see next to nothing.
+The main one is multinomial logistic regression, fitted to convergence (Huang et al. call theirs "LR" and stop after a
+fixed number of steps).  The others are the classifier that Huang et al. ran (`sgd`), those that they planned (trees and
+other interpretable models), and baselines that see only a single number.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ LOGISTIC_REGRESSION = "logistic_regression"
 SGD = "sgd"
 CLASSIFIERS: tuple[str, ...] = get_args(Classifier)
 
-# scikit-learn's own numbers for logistic regression with L-BFGS, used by both routes so that they stop alike; only the
-# number of iterations is higher.
+# scikit-learn's own settings for logistic regression with L-BFGS, used by both implementations so that they stop at the
+# same point; only the maximum number of iterations is higher.
 ITERATIONS = 2000
 TOLERANCE = 1e-4
 LINE_SEARCH_STEPS = 50
@@ -46,23 +46,23 @@ SGD_LEARNING_RATE = 0.01
 SGD_BATCH = 1024
 SGD_TEST_FRACTION = 0.2
 
-# A tree on one number cuts it into bands; so many for each layer are enough for layers whose ranges overlap.
+# A tree on a single feature divides it into intervals; this many per layer are enough for overlapping ranges.
 BANDS_PER_LAYER = 8
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What all fits of a run share.
+    """Settings shared by all fits of a run.
 
     Attributes:
-        test_fraction: share of texts, token types or vectors to test on; `sgd` has the study's own.
+        test_fraction: share of texts, token types or vectors to test on; `sgd` uses that of Huang et al.
         inverse_regularisation: C of the logistic regression, as in scikit-learn.
-        epochs: of `sgd`; the study made 1000.
+        epochs: of `sgd`; Huang et al. use 1000.
         tree_depth: of the decision tree, at most.
         device: ``cpu`` or ``cuda``, for logistic regression and `sgd`.
-        memory_gb: training vectors up to this size are held in memory; beyond it logistic regression reads them
-            by chunks again and again, and other classifiers refuse.
-        chunk: vectors read at once, at every layer.
+        memory_gb: training vectors up to this size are loaded into memory; beyond it, logistic regression reads them
+            chunk by chunk in each iteration, and other classifiers raise an error.
+        chunk: number of vectors read at a time, at every layer.
     """
 
     test_fraction: float
@@ -81,7 +81,7 @@ class Linear:
     Attributes:
         weights: ``[classes, columns]``, for standardised columns.
         intercepts: ``[classes]``.
-        mean, scale: ``[columns]``, what standardises.
+        mean, scale: ``[columns]``, for standardising.
         converged: whether the optimiser stopped by itself.
     """
 
@@ -105,7 +105,7 @@ class Linear:
 
     @property
     def raw_weights(self) -> np.ndarray:
-        """The same function's weights for columns as they are: large where a column varies little (I-39)."""
+        """The equivalent weights for unstandardised columns; large for columns with small variance."""
         return self.weights / self.scale
 
 
@@ -114,8 +114,9 @@ class Fitted:
     """A classifier and how its fit went.
 
     Attributes:
-        model: has ``predict_proba``, or ``predict`` if it knows no probabilities.
-        converged: whether an optimiser stopped by itself; `sgd` never does, the rest have none and always do.
+        model: has ``predict_proba``, or only ``predict`` if it has no probabilities.
+        converged: whether an optimiser stopped by itself; always false for `sgd`, always true for classifiers without
+            an optimiser.
         curves: for `sgd`, a row for each epoch with ``epoch``, ``train_loss`` (mean over batches),
             ``train_loss_last_batch`` and ``test_accuracy``.
     """
@@ -126,7 +127,7 @@ class Fitted:
 
 
 def select_features(classifier: str, examples: Examples) -> Examples:
-    """What of the vectors a classifier looks at: all, or one number."""
+    """Restrict examples to the features that a classifier uses: all of them, or a single number."""
     if classifier == "norm_only":
         return replace(examples, prepare=norm_only)
     if classifier == "position_only":
@@ -146,15 +147,15 @@ def fit(
 
     Args:
         classifier: one of `CLASSIFIERS`.
-        train: what it learns from, as `select_features` gives it.
+        train: training examples, from `select_features`.
         test: for the accuracy curve of `sgd`; no other classifier looks at it.
         settings: see there.
         seed: of initial weights and the order of batches (`sgd`), of ties between columns (trees).
-        start: an earlier fit of logistic regression on similar examples to begin from; it saves half the iterations,
-            and the optimum, of which there is one, stays what it is.
+        start: an earlier fit of logistic regression on similar examples to begin from; it halves the number of
+            iterations without changing the optimum, which is unique.
 
     Raises:
-        EmbscaleError: the examples do not fit into `memory_gb` and the classifier cannot do without.
+        EmbscaleError: the examples do not fit into `memory_gb` and the classifier cannot read them in chunks.
     """
     if classifier == LOGISTIC_REGRESSION:
         model = logistic_regression(train, settings, start=start.model if start else None)
@@ -174,7 +175,7 @@ def _simple(classifier: str, layers: int, settings: Settings, seed: int) -> Any:
     return {
         "decision_tree": lambda: DecisionTreeClassifier(max_depth=settings.tree_depth, random_state=seed),
         "lda": lambda: LinearDiscriminantAnalysis(solver="lsqr"),
-        # Uniform priors make it what its name says, even where a split leaves layers of unequal size.
+        # Uniform priors make it a true nearest centroid even if a split leaves layers of unequal size.
         "nearest_centroid": lambda: NearestCentroid(priors="uniform"),
         "norm_only": lambda: DecisionTreeClassifier(max_leaf_nodes=BANDS_PER_LAYER * layers, random_state=seed),
         "position_only": lambda: DecisionTreeClassifier(max_leaf_nodes=BANDS_PER_LAYER * layers, random_state=seed),
@@ -185,9 +186,9 @@ def _simple(classifier: str, layers: int, settings: Settings, seed: int) -> Any:
 def logistic_regression(train: Examples, settings: Settings, *, start: Linear | None = None) -> Linear:
     """Multinomial logistic regression with an L2 penalty on standardised columns, to convergence.
 
-    Both routes minimise what scikit-learn does, the mean cross-entropy plus ``|W|^2 / (2 C n)``, and stop where no
-    entry of its gradient exceeds `TOLERANCE`: scikit-learn itself on a CPU if the training vectors fit into memory,
-    otherwise SciPy's L-BFGS-B with loss and gradient summed over chunks by torch.
+    Both implementations minimise the same objective as scikit-learn, the mean cross-entropy plus ``|W|^2 / (2 C n)``,
+    and stop where no entry of its gradient exceeds `TOLERANCE`: scikit-learn itself on a CPU if the training vectors
+    fit into memory, otherwise SciPy's L-BFGS-B with loss and gradient summed over chunks by torch.
     """
     scaler = standardiser(train)
     fits = len(train) * scaler.n_features_in_ * 4 <= settings.memory_gb * 1e9
@@ -211,7 +212,7 @@ def _scikit_learn(
         model.fit(features, labels)
     converged = not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
     weights, intercepts = model.coef_.astype(np.float64), model.intercept_.astype(np.float64)
-    if len(weights) == 1:  # of two classes scikit-learn keeps the difference
+    if len(weights) == 1:  # for two classes, scikit-learn keeps only the difference
         weights, intercepts = np.concatenate([-weights, weights]) / 2, np.concatenate([-intercepts, intercepts]) / 2
     return weights, intercepts, converged
 
@@ -238,11 +239,12 @@ def _by_chunks(
             yield torch.from_numpy(features).to(device), torch.from_numpy(labels).to(device)
 
     kept = list(chunks()) if fits else None
-    # Of two classes scikit-learn penalises the difference alone: halves of opposite sign with twice the penalty.
+    # For two classes, scikit-learn penalises only the difference, which equals two halves of opposite sign with twice
+    # the penalty.
     penalty = (2 if layers == 2 else 1) / (settings.inverse_regularisation * count)
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        # In float64, so that what is summed over many chunks is exact enough for the last steps.
+        # In float64, so that sums over many chunks are precise enough for the last steps.
         point = torch.tensor(flat.reshape(layers, columns + 1), device=device, requires_grad=True)
         loss, gradient = 0.0, np.zeros((layers, columns + 1))
         for features, labels in kept or chunks():
@@ -259,7 +261,7 @@ def _by_chunks(
     begin = np.zeros((layers, columns + 1))
     if start is not None:
         begin[:, :-1], begin[:, -1] = start.weights, start.intercepts
-    found = minimize(
+    optimum = minimize(
         objective,
         begin.ravel(),
         jac=True,
@@ -271,15 +273,14 @@ def _by_chunks(
             "maxls": LINE_SEARCH_STEPS,
         },
     )
-    solved = found.x.reshape(layers, columns + 1)
-    return solved[:, :-1], solved[:, -1], bool(found.success)
+    solved = optimum.x.reshape(layers, columns + 1)
+    return solved[:, :-1], solved[:, -1], bool(optimum.success)
 
 
 def sgd(train: Examples, test: Examples, settings: Settings, *, seed: int) -> Fitted:
     """Huang et al.'s own protocol: a linear softmax in torch's default initialisation, plain SGD, no standardising.
 
-    The gradient is written out, because for so small a model what surrounds the arithmetic would take most of the
-    time.
+    The gradient is written out, because for such a small model autograd's overhead would take most of the time.
     """
     import torch
 
@@ -324,12 +325,12 @@ def sgd(train: Examples, test: Examples, settings: Settings, *, seed: int) -> Fi
 
 
 def predict(model: Any, test: Examples) -> Mapping[str, np.ndarray]:  # noqa: ANN401 (any classifier)
-    """What a classifier says of each example in order.
+    """Predict the layer of each example, in order.
 
     Returns:
-        ``predicted``: the layer as an index.  ``confidence``: its probability; NaN if the classifier knows none, as
-        the nearest centroid does not.  ``log_loss``: minus the logarithm of the true layer's probability, which is
-        not taken below the precision of a float32, as in scikit-learn.
+        ``predicted``: the layer as an index.  ``confidence``: its probability; NaN if the classifier has no
+        probabilities (nearest centroid).  ``log_loss``: minus the logarithm of the true layer's probability, clipped at
+        the precision of a float32, as in scikit-learn.
     """
     predicted = np.empty(len(test), np.int64)
     confidence, log_loss = np.full((2, len(test)), np.nan)

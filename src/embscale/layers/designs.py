@@ -1,7 +1,7 @@
-"""Classifiers trained and tested on more or fewer texts, longer or shorter ones, and others altogether.
+"""Designs of training and test sets: number of texts, tokens per text, and source of texts.
 
-The grid is Huang et al.'s Fig. 6 with a second version beside it, the transfer matrix their second question with the
-experiments that they planned: other sources, texts without punctuation, mixed training.
+The grid is Huang et al.'s Fig. 6, plus a second version with matched training sets.  The transfer matrix answers their
+second question and adds the experiments that they planned: other sources, texts without punctuation, mixed training.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Cell(NamedTuple):
     Attributes:
         tokens: first tokens of each text.
         texts_count: how many texts.
-        design: ``as_published``, all their vectors, so that longer windows have more to train on; or ``matched``, as
-            many training vectors of each layer as the shortest window has (I-33).
+        design: ``as_published`` uses all vectors, so longer windows have more training vectors; ``matched`` uses as
+            many training vectors per layer as the shortest window has, so that windows differ only in length.
         condition: what was run.
         fits: one per seed.
     """
@@ -72,24 +72,24 @@ def grid(
     seeds: Sequence[int],
     name: str,
 ) -> Iterator[Cell]:
-    """Every window with every number of texts, from one set of states.
+    """Fit classifiers for every window and every number of texts, from one set of states.
 
     The states of a shorter window are the first ones of a longer window: exactly so in a causal model, where no
-    token sees a later one.  Fewer texts are the first of more texts.
+    token sees a later one.  Smaller numbers of texts are prefixes of larger ones.
 
     Args:
         states: of texts at least as long as the longest window.
         used: vectors that take part, bool ``[vectors]``.
         settings: see there.
         classifier: logistic regression or `sgd`.
-        split: how to divide; `sgd` always does by vector.
+        split: how to split; `sgd` always splits by vector.
         windows: first tokens of each text.
         counts: numbers of texts.
         seeds: of the splits and of the choice of vectors in the matched design.
         name: of the model, for warnings.
 
     Raises:
-        EmbscaleError: there are fewer texts or tokens, or a window that holds no vector.
+        EmbscaleError: there are too few texts or tokens, or a window contains no vector.
     """
     texts = np.unique(states.text[used])
     last = int(states.position[used].max()) + 1
@@ -138,20 +138,22 @@ def transfer(
     seeds: Sequence[int],
     name: str,
 ) -> Iterator[Transfer]:
-    """Train on each source of texts and on all mixed, test on texts of each that no training has seen.
+    """Train on each source of texts and on a mixture of all, and test on held-out texts of each source.
 
-    All are trained on equally many vectors of each layer, the mixture on equal shares of each source.  A text that
-    occurs in several sources, say with and without its punctuation, is to train on in all of them or in none.
+    All training sets have the same number of vectors per layer; the mixture takes an equal share from each source.  A
+    text that occurs in several sources (for example with and without punctuation) is in the training set of all of them
+    or of none.
 
     Args:
         sources: states of one model, by the name of the texts.
         settings: see there.
         first_position: earlier vectors are left out.
-        seeds: of the division of texts and of the choice of training vectors.
+        seeds: of the train/test splits and of the choice of training vectors.
         name: of the model, for warnings.
 
     Raises:
-        EmbscaleError: the states are of models with different layers, or do not tell their texts; a source has too few.
+        EmbscaleError: the states come from models with different layers or lack the ids of their texts, or a source has
+            too few texts.
     """
     states, source = joined(sources)
     states = load_if_fits(states, memory_gb=settings.memory_gb)
@@ -173,7 +175,7 @@ def transfer(
         trains[MIXED] = np.logical_or.reduce([thinned(part, share, seed=seed) for part in trains.values()])
         for trained_on, part in trains.items():
             before = made.get((trained_on, next(iter(sources))))
-            # One fit, tested on the texts of all sources at once and then told apart.
+            #  One fit, tested on the texts of all sources at once; predictions are then separated by source.
             start = before[-1].fitted if before else None
             fit = fitted(condition, Examples(states, part, settings.chunk), tested, settings, seed=seed, start=start)
             warn(fit.fitted, condition, seed=seed, name=f"{name}, trained on {trained_on}")
@@ -184,7 +186,7 @@ def transfer(
 
 
 def _only(fit: Fit, chosen: np.ndarray) -> Fit:
-    """Some of the tested vectors."""
+    """A fit restricted to some of its test vectors."""
     names = ("true", "predicted", "confidence", "log_loss", "text", "position")
     return replace(fit, **{name: getattr(fit, name)[chosen] for name in names})
 
@@ -195,7 +197,7 @@ def joined(sources: Mapping[str, HiddenStates]) -> tuple[HiddenStates, np.ndarra
     Texts with the same id are one text.
 
     Raises:
-        EmbscaleError: the models have different layers, or the states do not tell the ids of their texts.
+        EmbscaleError: the models have different layers, or the states lack the ids of their texts.
     """
     first = next(iter(sources))
     classes, width = sources[first].classes, sources[first].width
@@ -224,7 +226,7 @@ def joined(sources: Mapping[str, HiddenStates]) -> tuple[HiddenStates, np.ndarra
 
 
 class Joined:
-    """Arrays one below the other, read where they are."""
+    """Several arrays stacked along the first axis, read in place."""
 
     def __init__(self, arrays: Sequence[np.ndarray]) -> None:
         self.arrays, self.ends = arrays, np.cumsum([len(array) for array in arrays])

@@ -1,6 +1,6 @@
-"""What a layer classifier is shown: which vectors, in which form, and random ones in their place.
+"""Inputs of layer classifiers: which vectors, in which form, and random vectors as controls.
 
-Everything is read by chunks of vectors, so that memory is bounded by the chunk, not by the number of texts.
+Everything is read in chunks, so memory is bounded by the chunk size, not by the number of texts.
 """
 
 from __future__ import annotations
@@ -22,48 +22,47 @@ RAW = "raw"
 MEAN_REMOVED = "mean_removed"
 INPUTS: tuple[str, ...] = get_args(Input)
 
-# Written down before the controls were run (I-42): what a linear classifier makes of random vectors.
-# "chance": their distribution does not change when all signs are turned, and then the likelihood is highest with all
-# weights zero (the loss is convex, and W and -W do equally well).  That holds for endlessly many vectors; with few for
-# each dimension the weights are noise, larger for layers of longer vectors, which may lift the accuracy above chance
-# but not the log loss below that of guessing.
-# "high": the mean of each layer is kept, and mean shifts are what a linear classifier reads.
-# "norm": positive vectors all lie about one diagonal, and their place along it is their length, so that such a
-# classifier does about as well as one that is given the length alone.
+# Predictions, written down before the controls were run, of how a linear classifier does on random vectors.  "chance":
+# flipping all signs leaves the distribution unchanged, so the likelihood is maximal at zero weights (the loss is
+# convex, and W and -W do equally well).  This holds in the limit of infinitely many vectors.  With few vectors per
+# dimension the weights are noise, larger for layers with larger norms; this may lift the accuracy above chance, but not
+# bring the log loss below that of guessing.  "high": the mean of each layer is kept, and a linear classifier uses
+# differences between means.  "norm": positive vectors all lie close to the diagonal, and their position along it is
+# their norm, so a linear classifier does about as well as one that sees only the norm.
 EXPECTED = {"scalar_norm": "chance", "gaussian": "high", "study_random": "norm"}
 NO_CONTROL = "none"
 
 LAYER_NORM_EPSILON = 1e-5  # that of torch.nn.LayerNorm
 
-# Random vectors are drawn in blocks of this many, each with a seed of its own, so that they do not depend on how many
-# are asked for at once.
+# Random vectors are drawn in blocks of this size, each with its own seed, so that they do not depend on how many are
+# requested at a time.
 DRAWN_ROWS = 1024
 
 Prepare = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def raw(features: np.ndarray, labels: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """The vectors as they are."""
+    """The vectors, unchanged."""
     return features
 
 
 def norm_only(features: np.ndarray, labels: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """The length of each vector and nothing else, ``[n, 1]``."""
+    """Only the norm of each vector, ``[n, 1]``."""
     return np.linalg.norm(features, axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Vectors with the layer that each is of, read by chunks.
+    """Vectors labelled with their layers, read in chunks.
 
-    Their order is that of ``part``: layer by layer, whatever the chunk.
+    They are ordered as in ``part``, layer by layer, whatever the chunk size.
 
     Attributes:
-        states: where they are read from.
-        part: which they are, bool ``[classes, vectors]``.
-        chunk: vectors that are read at once, at every layer.
-        prepare: a function of features ``[n, width]``, labels ``[n]`` and vectors ``[n]`` (their place in `states`)
-            that gives what the classifier sees, float32 ``[n, columns]``.
+        states: the hidden states to read from.
+        part: which vectors of which layers, bool ``[classes, vectors]``.
+        chunk: number of vectors read at a time, at every layer.
+        prepare: a function of features ``[n, width]``, labels ``[n]`` and vectors ``[n]`` (their indices in `states`)
+            that returns the classifier's input, float32 ``[n, columns]``.
     """
 
     states: HiddenStates
@@ -97,28 +96,28 @@ class Examples:
         return features, labels
 
     def of_each(self, values: np.ndarray) -> np.ndarray:
-        """What is known of each vector (its text, its position), for each example in order."""
+        """An attribute of each vector (its text, its position) expanded to every example, in order."""
         return np.broadcast_to(values, self.part.shape)[self.part]
 
 
 def train_test_split(
     states: HiddenStates, used: np.ndarray, *, split: str, test_fraction: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Divide vectors into those to train on and those to test on.
+    """Split vectors into a training set and a test set.
 
     Args:
         states: their texts and tokens.
-        used: which vectors take part at all, bool ``[vectors]``.
-        split: what is never on both sides: a ``text``, a type of ``token``, or only the very ``vector``.  The last is
-            the study's own; the same token's states at other layers may then lie on the other side.
+        used: which vectors to use, bool ``[vectors]``.
+        split: the unit that is never in both sets: a ``text``, a ``token`` type, or a single ``vector``.  Huang et al.
+            split by vector, so a token's states at different layers may be in different sets.
         test_fraction: share of texts, types or vectors.
         seed: of the choice.
 
     Returns:
-        Two bool ``[classes, vectors]``.
+        Training and test masks, both bool ``[classes, vectors]``.
 
     Raises:
-        EmbscaleError: there is too little to divide, or a layer is missing on one side.
+        EmbscaleError: there is too little data to split, or a layer is missing from one set.
     """
     layers, vectors = len(states.classes), np.flatnonzero(used)
     if split == "vector":
@@ -148,7 +147,7 @@ def train_test_split(
 
 
 def thinned(part: np.ndarray, per_layer: int, *, seed: int) -> np.ndarray:
-    """So many vectors of each layer, chosen at random; the same at every layer where all layers have the same.
+    """Choose a number of vectors per layer at random; the same ones at every layer if all layers have the same.
 
     Args:
         part: bool ``[classes, vectors]``.
@@ -169,12 +168,12 @@ def thinned(part: np.ndarray, per_layer: int, *, seed: int) -> np.ndarray:
 
 
 def prepared(name: str, train: Examples) -> Prepare:
-    """How to bring vectors into the form `name`; what has to be estimated is estimated on `train` alone.
+    """The function that transforms vectors into the form `name`; statistics are estimated on `train` only.
 
-    ``unit``: length one.  ``z_scored``: each dimension with mean 0 and variance 1 over all layers together.
-    ``layer_normed``: LayerNorm without its own weights (Ba et al. 2016).  ``mean_removed``: without the mean vector
-    of the layer that the vector is of.  That uses the label of a tested vector too, so it is no classifier to use but
-    an experiment: what is left to tell layers by when the shifts of their means are gone.
+    ``unit``: norm 1.  ``z_scored``: each dimension with mean 0 and variance 1 over all layers together.
+    ``layer_normed``: LayerNorm without its own weights (Ba et al. 2016).  ``mean_removed``: the mean vector of the
+    vector's own layer is subtracted.  This uses the labels of test vectors too, so it is a diagnostic, not a usable
+    classifier: it shows how well layers can be distinguished once differences between their means are gone.
     """
     if name == "unit":
         return _unit
@@ -218,10 +217,10 @@ def _moments(examples: Examples) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Drawn:
-    """Random rows in place of an array of hidden states, made when they are asked for and always the same."""
+    """Random rows in place of an array of hidden states, generated on demand and reproducible."""
 
     def __init__(self, shape: tuple[int, int], block: Callable[[int], np.ndarray]) -> None:
-        """`block` gives the rows from ``DRAWN_ROWS * i`` on, at least as many as there are."""
+        """`block(i)` returns the rows from ``DRAWN_ROWS * i`` on, at least as many as remain."""
         self.shape, self.block = shape, block
 
     def __getitem__(self, vectors: np.ndarray) -> np.ndarray:
@@ -237,13 +236,13 @@ class Drawn:
 def control(states: HiddenStates, used: np.ndarray, name: str, *, seed: int, chunk: int) -> HiddenStates:
     """Random vectors in place of all hidden states; texts, positions and tokens stay.
 
-    ``scalar_norm``: directions without any preference, lengths drawn from those of the layer's vectors.
-    ``study_random``: Huang et al.'s own (their code; Fig. 10): every entry uniform from 0 to 1, then scaled to a length
-    drawn in the same way.  ``gaussian``: each dimension normal with the mean and variance that it has at the layer.
+    ``scalar_norm``: isotropic directions, norms drawn from those of the layer's vectors.  ``study_random``: Huang et
+    al.'s own (their code; Fig. 10): every entry uniform from 0 to 1, then scaled to a norm drawn in the same way.
+    ``gaussian``: each dimension normal with the mean and variance that it has at the layer.
 
     Args:
-        states: what to imitate.
-        used: the vectors whose lengths, means and variances count, bool ``[vectors]``.
+        states: the hidden states to imitate.
+        used: the vectors from which norms, means and variances are estimated, bool ``[vectors]``.
         name: of the control.
         seed: of the draws.
         chunk: vectors read at once.
@@ -280,7 +279,7 @@ def _scaled(every: Examples, *, positive: bool) -> Callable[[int, np.random.Gene
 
 
 def load_if_fits(states: HiddenStates, *, memory_gb: float) -> HiddenStates:
-    """The same states with the layers to be told apart in memory, if they fit; as they are otherwise."""
+    """Load the layers to be classified into memory if they fit; otherwise return the states unchanged."""
     vectors = np.arange(len(states.text))
     if len(states.classes) * len(vectors) * states.width * 4 > memory_gb * 1e9:
         return states
@@ -288,10 +287,10 @@ def load_if_fits(states: HiddenStates, *, memory_gb: float) -> HiddenStates:
 
 
 def mask_from(states: HiddenStates, *, first_position: int) -> np.ndarray:
-    """Which vectors take part, bool ``[vectors]``: those from `first_position` on.
+    """Mask of the vectors from `first_position` on, bool ``[vectors]``.
 
     Raises:
-        EmbscaleError: none does.
+        EmbscaleError: there are none.
     """
     used: np.ndarray = states.position >= first_position
     if not used.any():

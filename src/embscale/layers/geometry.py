@@ -1,11 +1,11 @@
-"""How long hidden states are, and how the layers lie to each other: norms, subspaces, neighbours, distances of means.
+"""Geometry of hidden states: norms, subspaces, neighbours, and distances between layer means.
 
-Huang et al. plot lengths by layer (inset of Fig. 2), see layers drift and sometimes close to a ring (Fig. 3 and 4), and
-conclude that layers are different subspaces.  Each of these is a number here, with an interval over texts and beside
-it what chance gives.  `embscale.layers.reductions` has their pictures.
+Huang et al. plot norms by layer (inset of Fig. 2), observe that layers drift and sometimes close into a ring (Fig. 3
+and 4), and conclude that layers are different subspaces.  Here each observation becomes a number with an interval over
+texts and a chance level.  `embscale.layers.reductions` makes the corresponding pictures.
 
-Layers are called *raw* as they are and *unit* with every vector at length one.  Vectors are read in chunks; what
-is held is said at each function.
+*raw* means unscaled vectors and *unit* vectors of norm 1.  Vectors are read in chunks; each function documents how much
+memory it needs.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from embscale.statistics import jackknife, spectra
 from embscale.statistics.resampling import bootstrap_means, percentile_interval
 from embscale.statistics.vectors import RAW, SCALINGS, SHORTEST, UNIT, chunks, scaled
 
-# Lengths are compared in so many bins that hold equally many vectors.
+# Norms are compared in this many bins with equal numbers of vectors.
 BINS = 20
-# Pairs of random subspaces behind the angle that chance gives.
+# Pairs of random subspaces for the angles expected by chance.
 RANDOM_PAIRS = 100
-LEFT_OUT = -1  # the group of vectors that take no part
+LEFT_OUT = -1  # the group of vectors that are not used
 
 JACKKNIFE, BOOTSTRAP = "texts (jackknife)", "texts (bootstrap)"
 
@@ -47,19 +47,19 @@ COLUMNS = [
 
 
 def measured(states: HiddenStates) -> tuple[str, ...]:
-    """The layers that are as wide as the classes; a narrower table (opt-350m) is no point of the same space."""
+    """The layers of the same width as the classes; a narrower table (opt-350m) is in a different space."""
     return tuple(layer for layer in states.layers if states.arrays[layer].shape[1] == states.width)
 
 
 def sequences(states: HiddenStates) -> list[tuple[str, ...]]:
-    """The layers in order, ending with the last block, and once more with the final norm's output in its place.
+    """The layers in order, ending with the last block; then the same with the final norm's output in its place.
 
-    The library's own list of hidden states ends with the final norm, which is what most plots show.
+    The `hidden_states` of transformers end with the final norm's output, so most published plots show it.
     """
-    found = [states.classes]
+    lists = [states.classes]
     if FINAL_NORM in measured(states):
-        found.append((*states.classes[:-1], FINAL_NORM))
-    return found
+        lists.append((*states.classes[:-1], FINAL_NORM))
+    return lists
 
 
 def indices_from(states: HiddenStates, *, first_position: int) -> np.ndarray:
@@ -80,27 +80,27 @@ def indices_from(states: HiddenStates, *, first_position: int) -> np.ndarray:
 
 
 def lengths(states: HiddenStates) -> np.ndarray:
-    """Length of every vector at every layer, float64 ``[layers, vectors]``; so much is held."""
-    found = np.empty((len(states.layers), len(states.text)))
-    for row, layer in zip(found, states.layers, strict=True):
+    """Norm of every vector at every layer, float64 ``[layers, vectors]``, all in memory."""
+    norms_of_layers = np.empty((len(states.layers), len(states.text)))
+    for row, layer in zip(norms_of_layers, states.layers, strict=True):
         for part in chunks(len(states.text)):
             row[part] = np.linalg.norm(np.asarray(states.arrays[layer][part], np.float64), axis=1)
-    return found
+    return norms_of_layers
 
 
 def position_sets(states: HiddenStates) -> dict[str, np.ndarray]:
-    """Vectors of all positions, where the first one was kept, and without the first, as masks.
+    """Masks of all vectors (if the first position was kept) and of all but the first position.
 
-    The first token's vectors are many times as long as others in many models, whatever the token is.
+    In many models the norms at the first position are many times larger than elsewhere, whatever the token.
     """
     first = states.position == 0
     return ({ALL: np.ones(len(first), bool)} if first.any() else {}) | ({AFTER_FIRST: ~first} if (~first).any() else {})
 
 
 def norms(states: HiddenStates, *, resamples: int, seed: int) -> pd.DataFrame:
-    """Length of the vectors of each layer, and by which factor the mean length grows from block to block.
+    """Norms of the vectors of each layer, and the factor by which the mean norm grows from block to block.
 
-    The factor is fitted to the logarithm of the mean lengths of the blocks' outputs (Heimersheim and Turner 2023 find
+    The factor is fitted to the logarithm of the mean norms of the blocks' outputs (Heimersheim and Turner 2023 find
     1.045 in GPT-2 XL, without the first position).
 
     Args:
@@ -116,8 +116,8 @@ def norms(states: HiddenStates, *, resamples: int, seed: int) -> pd.DataFrame:
     blocks = _blocks(states.layers)
     frames = []
     for positions, mask in position_sets(states).items():
-        found = every[:, mask]
-        means = _resampled(found, states.text[mask], resamples, seed)
+        selected = every[:, mask]
+        means = _resampled(selected, states.text[mask], resamples, seed)
         low, high = percentile_interval(means[1:])
         growth = np.exp(_slope(np.log(means[:, blocks])))
         growth_low, growth_high = percentile_interval(growth[1:])
@@ -126,13 +126,13 @@ def norms(states: HiddenStates, *, resamples: int, seed: int) -> pd.DataFrame:
             "layer": list(states.layers),
             "layer_index": np.arange(len(states.layers)),
             "after_final_norm": [layer == FINAL_NORM for layer in states.layers],
-            "min": found.min(axis=1),
+            "min": selected.min(axis=1),
             "mean": means[0],
             "mean_low": low,
             "mean_high": high,
-            "median": np.median(found, axis=1),
-            "max": found.max(axis=1),
-            "n": found.shape[1],
+            "median": np.median(selected, axis=1),
+            "max": selected.max(axis=1),
+            "n": selected.shape[1],
             "growth": growth[0],
             "growth_low": growth_low,
             "growth_high": growth_high,
@@ -142,16 +142,16 @@ def norms(states: HiddenStates, *, resamples: int, seed: int) -> pd.DataFrame:
 
 
 def norm_structure(states: HiddenStates, *, resamples: int, seed: int) -> pd.DataFrame:
-    """How lengths develop over the layers, and how far those of neighbouring layers overlap.
+    """How norms change over the layers, and how far those of neighbouring layers overlap.
 
     Quantities, all of raw vectors, with intervals from a bootstrap over texts:
 
-    - ``growth_rate``: factor of the mean length per block, as in `norms`.
-    - ``exponential_less_linear``: squared correlation of block number and logarithm of the mean length, less that of
-      block number and mean length: above 0 where growth is exponential rather than linear.  Needs three blocks.
-    - ``last_length_ratio``: mean length at the last layer over that at the layer before.
-    - ``norm_overlap``: the share that the distributions of length of two neighbouring layers have in common, from 0
-      to 1 (Weitzman's overlap coefficient), in bins that hold equally many vectors of both.
+    - ``growth_rate``: growth factor of the mean norm per block, as in `norms`.
+    - ``exponential_less_linear``: squared correlation of block number with the logarithm of the mean norm, minus that
+      with the mean norm itself; positive if growth is exponential rather than linear.  Needs three blocks.
+    - ``last_length_ratio``: mean norm at the last layer divided by that at the layer before.
+    - ``norm_overlap``: overlap of the norm distributions of two neighbouring layers, from 0 to 1 (Weitzman's overlap
+      coefficient), in bins with equal numbers of vectors of both.
 
     Returns:
         Columns `COLUMNS`.
@@ -201,14 +201,14 @@ def _squared_correlation(values: np.ndarray) -> np.ndarray:
 
 
 def _in_bins(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Which bin each length lies in, as 0 or 1, ``[2 x bins, vectors]``: those of `a`, then those of `b`."""
+    """One-hot bins of each norm, ``[2 x bins, vectors]``: first those of `a`, then those of `b`."""
     edges = np.quantile(np.concatenate([a, b]), np.linspace(0, 1, BINS + 1)[1:-1])
     bins = np.arange(BINS)[:, None]
     return np.concatenate([np.searchsorted(edges, values)[None] == bins for values in (a, b)]).astype(np.float64)
 
 
 def _resampled(values: np.ndarray, text: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Means of ``[columns, vectors]`` as they are and over resampled texts, ``[1 + resamples, columns]``."""
+    """Means of ``[columns, vectors]`` over all texts and over resampled texts, ``[1 + resamples, columns]``."""
     _, group, size = np.unique(text, return_inverse=True, return_counts=True)
     sums = np.stack([*(np.bincount(group, weights=column) for column in values), size], axis=1)
     drawn = bootstrap_means(sums, resamples=resamples, seed=seed)
@@ -228,28 +228,28 @@ def structure(
     neighbours: int,
     seed: int,
 ) -> pd.DataFrame:
-    """How the vectors of each layer spread, and how the layers lie to each other.
+    """Spread of the vectors of each layer, and relations between layers.
 
     Intervals are from `embscale.statistics.jackknife`.  For each scaling, of one layer (``layer_a``):
 
-    - ``effective_rank``, ``participation_ratio``: of the centred vectors, as in
-      `embscale.statistics.spectra`; the reference is that of as many
-      independent vectors that spread alike in all directions.
-    - ``mean_share``: share of the mean squared length that the squared length of the mean vector makes up.
-    - ``mean_cosine``: of two different vectors of the layer, all pairs (unit only).
+    - ``effective_rank``, ``participation_ratio``: of the centred vectors, as in `embscale.statistics.spectra`; the
+      reference is the value for the same number of independent isotropic vectors.
+    - ``mean_share``: squared norm of the mean vector divided by the mean squared norm.
+    - ``mean_cosine``: mean cosine over all pairs of different vectors of the layer (unit only).
 
     of two layers:
 
     - ``principal_angle_smallest``, ``principal_angle_mean`` in degrees, and ``subspace_overlap``, the mean squared
-      cosine (1 for equal subspaces), between the subspaces of most variance.  Where both layers are the same, between
-      those of two halves of its texts: what sampling alone takes away.  The reference is that of random subspaces.
-    - ``linear_cka``: Kornblith et al. 2019, eq. 3 to 5; the reference is its mean when tokens are dealt at random.
+      cosine (1 for equal subspaces), between the subspaces of largest variance.  If both layers are the same, between
+      those of two halves of its texts, which shows the effect of sampling.  The reference is the value for random
+      subspaces.
+    - ``linear_cka``: Kornblith et al. 2019, eq. 3 to 5; the reference is its mean when tokens are paired at random.
       ``linear_cka_debiased`` is the same with the unbiased estimate of HSIC (Song et al. 2012, eq. 5); chance is 0.
     - ``neighbour_retention``: share of a vector's nearest neighbours by cosine that are its neighbours at the other
       layer too; of vectors of different tokens, since equal rows of the table are each other's neighbours by
       definition (unit only).
     - ``cosine_of_means``, ``distance_of_means``.
-    - ``mean_shift_share``: share of the variance over both layers that their means explain.
+    - ``mean_shift_share``: share of the variance over both layers that is explained by their means.
 
     of all classes together, from ``layer_a`` to ``layer_b``:
 
@@ -257,22 +257,23 @@ def structure(
 
     and, once more with the final norm's output in the place of the last block's:
 
-    - ``order_of_layers``: correlation of two layers' distance in the model and the distance of their means.
+    - ``order_of_layers``: correlation, over pairs of layers, of their distance in the model with the distance of their
+      means.
     - ``largest_step_ratio``: largest distance of neighbouring layers' means over the mean one.
     - ``last_step_ratio``: the last such distance over the mean of the others.
-    - ``closing_distance``: distance of the last layer's mean from the first's over the mean step of neighbours: 1 if
-      the layers close to a ring, the number of steps (the reference) if they lie on a line.
-    - ``return``: 1 less that distance over the largest distance of any layer from the first: 0 where the last layer
-      is the farthest, towards 1 where the way leads back.
+    - ``closing_distance``: distance of the last layer's mean from the first's, divided by the mean step between
+      neighbours: 1 if the layers form a ring; the number of steps (the reference) if they lie on a line.
+    - ``return``: 1 less that distance over the largest distance of any layer from the first: 0 if the last layer is the
+      farthest, towards 1 if the path leads back.
     - ``closing_distance_2d``, ``return_2d``: the same on the first two principal components, as in the pictures.
 
     Args:
         states: any; layers of another width than the classes are left out.
         first_position: vectors of earlier positions are left out.
-        vectors: vectors, the same at each layer, for what compares vectors pairwise, and for the principal
-            components of all layers.  ``layers x vectors² x 4`` and ``layers x vectors x width x 8`` bytes are held.
-        groups: of texts, for the jackknife.  ``layers x groups x width`` numbers are held.
-        dimensions: of the subspaces of most variance.
+        vectors: number of vectors, the same at each layer, for pairwise comparisons and for the principal components of
+            all layers.  Needs ``layers x vectors² x 4`` and ``layers x vectors x width x 8`` bytes of memory.
+        groups: of texts, for the jackknife.  Needs memory for ``layers x groups x width`` numbers.
+        dimensions: of the subspaces of largest variance.
         neighbours: of each vector.
         seed: of the choice of vectors and groups, and of random subspaces.
 
@@ -309,14 +310,14 @@ def structure(
 
 @dataclass(frozen=True)
 class _Moments:
-    """Sums over vectors, over all texts and then without each group of texts.
+    """Moments over all texts, and over all but each group of texts.
 
     Attributes:
         scaling: of the vectors.
         layers: `measured` ones.
         count: vectors, ``[1 + groups]``.
         means: of each layer, ``[1 + groups, layers, width]``.
-        squares: mean squared length, ``[1 + groups, layers]``.
+        squares: mean squared norm, ``[1 + groups, layers]``.
     """
 
     scaling: str
@@ -358,7 +359,7 @@ def _moments(states: HiddenStates, group: np.ndarray, scaling: str) -> _Moments:
 
 
 def _of_means(states: HiddenStates, moments: _Moments) -> Iterator[dict[str, Any]]:
-    """What each layer's mean, and any two layers' means, tell."""
+    """Quantities of each layer's mean, and of pairs of means."""
     row = functools.partial(_jackknifed, n=moments.n, scaling=moments.scaling)
     lengths_of_means = np.square(moments.means).sum(axis=-1)
     for i, a in enumerate(moments.layers):
@@ -379,7 +380,7 @@ def _of_means(states: HiddenStates, moments: _Moments) -> Iterator[dict[str, Any
 
 
 def _mean_shift(moments: _Moments, layers: Sequence[str]) -> tuple[np.ndarray, float]:
-    """Variance between the means over all variance, and what it is in the mean where the means are equal."""
+    """Variance between the means divided by the total variance, and its expectation if all means are equal."""
     means, squares = moments.of(layers)
     centre = means.mean(axis=1, keepdims=True)
     between = np.square(means - centre).sum(axis=-1).mean(axis=1)
@@ -390,7 +391,7 @@ def _mean_shift(moments: _Moments, layers: Sequence[str]) -> tuple[np.ndarray, f
 def _of_classes(
     states: HiddenStates, moments: _Moments, sample: np.ndarray, group: np.ndarray
 ) -> Iterator[dict[str, Any]]:
-    """How the means follow each other from the first layer to the last."""
+    """Quantities of the path of the means from the first layer to the last."""
     for sequence in sequences(states):
         ends = sequence[0], sequence[-1]
         row = functools.partial(_jackknifed, layers=ends, scaling=moments.scaling)
@@ -412,13 +413,13 @@ def _of_classes(
 
 
 def order_of_layers(centres: np.ndarray) -> np.ndarray:
-    """Correlation of two layers' distance in the model and in space: 1 where they lie on a line at equal distances.
+    """Correlation of layers' distances in the model and in space; 1 if the layers are equally spaced on a line.
 
     Args:
         centres: ``[..., layers, dims]``, in the order of the model.
 
     Returns:
-        ``[...]``, over all pairs of layers; NaN where all distances are the same.
+        ``[...]``, over all pairs of layers; NaN if all distances are equal.
     """
     first, second = np.triu_indices(centres.shape[-2], 1)
     apart = np.linalg.norm(centres[..., first, :] - centres[..., second, :], axis=-1)
@@ -439,17 +440,17 @@ def _two_dimensions(
 ) -> np.ndarray:
     """Layers' means on the first two principal components of all layers together, ``[1 + groups, layers, 2]``.
 
-    Without a group of texts the components are computed again.
+    The components are recomputed without each group of texts.
     """
     values = scaled(states.take(sequence, sample), scaling)
-    found = []
+    projected = []
     for without in range(-1, int(group.max()) + 1):
         kept = values[:, group != without]
         flat = kept.reshape(-1, kept.shape[-1])
         width = flat.shape[1]
         _, axes = linalg.eigh(np.cov(flat.T, bias=True), subset_by_index=(width - 2, width - 1))
-        found.append((kept.mean(axis=1) - flat.mean(axis=0)) @ axes)
-    return np.stack(found)
+        projected.append((kept.mean(axis=1) - flat.mean(axis=0)) @ axes)
+    return np.stack(projected)
 
 
 def _leading(covariance: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -474,7 +475,7 @@ def _of_spread(
         halves.append(of_halves)
     for i, j in itertools.combinations_with_replacement(range(len(moments.layers)), 2):
         pair = moments.layers[i], moments.layers[j]
-        if i == j:  # the sample's own noise: no interval, there are only two halves
+        if i == j:  # sampling noise; no interval, since there are only two halves
             angles = linalg.subspace_angles(*halves[i])[None]
         else:
             angles = np.stack([linalg.subspace_angles(a, b) for a, b in zip(bases[i], bases[j], strict=True)])
@@ -494,34 +495,34 @@ def _spectrum(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Eigenvalues ``[1 + groups, width]`` and leading subspaces ``[1 + groups, width, dimensions]`` of a layer.
 
-    Last, the leading subspaces of the even and of the odd groups, ``[2, width, dimensions]``.  A few covariances are
-    held at a time; the vectors are read twice.
+    Last, the leading subspaces of the even and of the odd groups, ``[2, width, dimensions]``.  A few covariances are in
+    memory at a time; the vectors are read twice.
     """
     layer, groups = moments.layers[number], len(moments.count) - 1
 
     def products(chosen: np.ndarray) -> np.ndarray:
-        found = np.zeros((states.width, states.width))
+        sums = np.zeros((states.width, states.width))
         for part in chunks(len(chosen)):
             values = scaled(states.arrays[layer][chosen[part]], moments.scaling)
-            found += values.T @ values
-        return found
+            sums += values.T @ values
+        return sums
 
     def decomposed(summed: np.ndarray, count: float, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return _leading(summed / count - np.outer(mean, mean), dimensions)
 
     whole, odd = products(np.flatnonzero(group != LEFT_OUT)), np.zeros((states.width, states.width))
-    found = [decomposed(whole, moments.count[0], moments.means[0, number])]
+    spectra = [decomposed(whole, moments.count[0], moments.means[0, number])]
     for without in range(groups):
-        left = products(np.flatnonzero(group == without))
-        odd += left * (without % 2)
-        found.append(decomposed(whole - left, moments.count[without + 1], moments.means[without + 1, number]))
+        of_group = products(np.flatnonzero(group == without))
+        odd += of_group * (without % 2)
+        spectra.append(decomposed(whole - of_group, moments.count[without + 1], moments.means[without + 1, number]))
     sums = moments.count[:, None] * moments.means[:, number]
     of_groups, counts = sums[0] - sums[1:], moments.count[0] - moments.count[1:]
     halves = [
         decomposed(summed, counts[side::2].sum(), of_groups[side::2].sum(axis=0) / counts[side::2].sum())[1]
         for side, summed in ((0, whole - odd), (1, odd))
     ]
-    values, axes = zip(*found, strict=True)
+    values, axes = zip(*spectra, strict=True)
     return np.stack(values), np.stack(axes), np.stack(halves)
 
 
@@ -532,15 +533,15 @@ def _angles_of_random(width: int, dimensions: int, generator: np.random.Generato
 
 
 def _of_kernels(states: HiddenStates, sample: np.ndarray, group: np.ndarray, scaling: str) -> Iterator[dict[str, Any]]:
-    """Linear CKA of any two layers, from the products of all pairs of vectors."""
+    """Linear CKA of all pairs of layers, from the inner products of all pairs of vectors."""
     layers = measured(states)
-    chosen = sample[np.argsort(group[sample], kind="stable")]  # so that a group's vectors lie together
+    chosen = sample[np.argsort(group[sample], kind="stable")]  # so that a group's vectors are contiguous
     sizes = np.bincount(group[chosen], minlength=int(group.max()) + 1)
     bounds = np.concatenate([[0], np.cumsum(sizes)])
     kernels = np.empty((len(layers), len(chosen), len(chosen)), np.float32)
     for kernel, layer in zip(kernels, layers, strict=True):
         values = scaled(states.take([layer], chosen)[0], scaling)
-        values -= values.mean(axis=0)  # of no influence on CKA, but without it few digits would be left
+        values -= values.mean(axis=0)  # does not change CKA, but avoids loss of precision
         values /= np.sqrt(np.square(values).sum(axis=1).mean()).clip(min=SHORTEST)
         kernel[:] = values @ values.T
     both = [_hsic(kernels, bounds, debiased=debiased) for debiased in (False, True)]
@@ -549,21 +550,21 @@ def _of_kernels(states: HiddenStates, sample: np.ndarray, group: np.ndarray, sca
         for quantity, (hsic, chance) in zip(("linear_cka", "linear_cka_debiased"), both, strict=True):
             with np.errstate(invalid="ignore", divide="ignore"):
                 length = np.sqrt(hsic[:, i, i] * hsic[:, j, j])
-                found = hsic[:, i, j] / length
+                similarities = hsic[:, i, j] / length
                 reference = chance[i, j] / length[0]
-            yield row(quantity, values=found, reference=reference)
+            yield row(quantity, values=similarities, reference=reference)
 
 
 def _hsic(kernels: np.ndarray, bounds: np.ndarray, *, debiased: bool) -> tuple[np.ndarray, np.ndarray]:
-    """HSIC of any two layers up to a common factor, and its mean when vectors are dealt at random.
+    """HSIC of all pairs of layers up to a common factor, and its mean when vectors are paired at random.
 
-    All comes from sums over pairs of groups, so leaving one out costs nothing.
+    Everything is computed from sums over pairs of groups, so leaving one group out is cheap.
 
     Args:
         kernels: products of vectors, ``[layers, vectors, vectors]``.
         bounds: where each group begins, and the end.
-        debiased: leave out each vector's product with itself and correct the rest (Song et al. 2012, eq. 5);
-            else the products of vectors whose mean is taken off (Kornblith et al. 2019, eq. 3).
+        debiased: use the unbiased estimator, without products of vectors with themselves (Song et al. 2012, eq. 5);
+            otherwise the products of centred vectors (Kornblith et al. 2019, eq. 3).
 
     Returns:
         ``[1 + groups, layers, layers]`` and ``[layers, layers]``.
@@ -583,7 +584,7 @@ def _hsic(kernels: np.ndarray, bounds: np.ndarray, *, debiased: bool) -> tuple[n
             flat = part.reshape(layers, -1)
             products[g, h] = flat @ flat.T
             towards[:, rows, h] = part.sum(axis=2)
-    found = []
+    estimates = []
     for without in range(-1, groups):
         kept = np.arange(groups) != without
         mask = np.repeat(kept, np.diff(bounds))
@@ -593,28 +594,28 @@ def _hsic(kernels: np.ndarray, bounds: np.ndarray, *, debiased: bool) -> tuple[n
         whole = sums.sum(axis=1)
         crossed, wholes = sums @ sums.T, np.outer(whole, whole)
         if debiased:
-            found.append((inner + wholes / ((n - 1) * (n - 2)) - 2 / (n - 2) * crossed) / (n * (n - 3)))
+            estimates.append((inner + wholes / ((n - 1) * (n - 2)) - 2 / (n - 2) * crossed) / (n * (n - 3)))
         else:
-            found.append(inner - 2 / n * crossed + wholes / n**2)
+            estimates.append(inner - 2 / n * crossed + wholes / n**2)
     if debiased:
-        return np.stack(found), np.zeros((layers, layers))
+        return np.stack(estimates), np.zeros((layers, layers))
     traces = (
         np.trace(kernels.astype(np.float64), axis1=1, axis2=2) - kernels.sum(axis=(1, 2), dtype=np.float64) / vectors
     )
-    return np.stack(found), np.outer(traces, traces) / (vectors - 1)
+    return np.stack(estimates), np.outer(traces, traces) / (vectors - 1)
 
 
 def _of_neighbours(states: HiddenStates, chosen: np.ndarray, group: np.ndarray, count: int) -> Iterator[dict[str, Any]]:
-    """Share of the nearest neighbours that two layers have in common."""
+    """Share of nearest neighbours that two layers share."""
     layers = measured(states)
-    found = []
+    neighbours = []
     for layer in layers:
         values = scaled(states.take([layer], chosen)[0], UNIT)
-        found.append(NearestNeighbors(n_neighbors=count).fit(values).kneighbors(return_distance=False))
+        neighbours.append(NearestNeighbors(n_neighbors=count).fit(values).kneighbors(return_distance=False))
     member = (group[chosen] == np.arange(int(group.max()) + 1)[:, None]).astype(np.float64)
     sizes = jackknife.left_out(member.sum(axis=1))
     for i, j in itertools.combinations(range(len(layers)), 2):
-        shared = (found[i][:, :, None] == found[j][:, None, :]).any(axis=2).mean(axis=1)
+        shared = (neighbours[i][:, :, None] == neighbours[j][:, None, :]).any(axis=2).mean(axis=1)
         yield _jackknifed(
             "neighbour_retention",
             (layers[i], layers[j]),
@@ -634,7 +635,7 @@ def _jackknifed(
     n: int,
     scaling: str,
 ) -> dict[str, Any]:
-    """A row from values ``[1 + groups]``; without an interval if there is only the first."""
+    """A row from values ``[1 + groups]``; without an interval if there is only one value."""
     alone = len(values) == 1
     low, high = (np.nan, np.nan) if alone else jackknife.interval(values)
     over = "" if alone else JACKKNIFE

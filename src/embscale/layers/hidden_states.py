@@ -1,8 +1,7 @@
 """Files of hidden states: the vectors of the same tokens at every layer, before the final norm.
 
-`embscale.layers.running` makes them.  A file is a safetensors file whose layout is known before the first forward
-pass.  Vectors are written as they come and mapped into memory when they are read, so that there may be more of them
-than memory holds.
+`embscale.layers.running` makes them.  A file is a safetensors file whose layout is known before the first forward pass.
+Vectors are written as they are computed and memory-mapped when they are read, so a file may be larger than memory.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 LAYER = "layer."  # before a layer's name in a file
 DESCRIBED = ("text", "position", "token")
 
-# What a file may hold, by the format's word.  numpy has no bfloat16; its values fit into float32.
+# Dtypes a file may contain, by safetensors name.  numpy has no bfloat16; its values fit into float32.
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8"}
 
 
@@ -40,9 +39,9 @@ class HiddenStates:
             ``block input`` (where the family changes a row before block 1), ``block 1`` ... and, after the last
             block, ``final norm``.  Each is ``[vectors, width]``; memory-mapped if it was loaded.
         text: the text that a vector comes from, as an index, int64 ``[vectors]``.
-        position: the vector's place in its text, the first token being 0, int64 ``[vectors]``.
+        position: the vector's position in its text, the first token being 0, int64 ``[vectors]``.
         token: the token's id, int64 ``[vectors]``.
-        metadata: what the states were made of: text ids, digests, counts.
+        metadata: provenance of the states: text ids, digests, counts.
     """
 
     arrays: Mapping[str, np.ndarray]
@@ -58,20 +57,20 @@ class HiddenStates:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The layers that a classifier tells apart: what goes into block 1, and what each block hands on.
+        """The layers that a classifier distinguishes: the input of block 1 and the output of each block.
 
-        The final norm's output is no layer of its own, and a stored row only one where block 1 receives it as it is.
+        The final norm's output is not a class, and the stored row is one only if block 1 receives it unchanged.
         """
         left_out = {FINAL_NORM, EMBEDDING} if BLOCK_INPUT in self.arrays else {FINAL_NORM}
         return tuple(layer for layer in self.arrays if layer not in left_out)
 
     @property
     def width(self) -> int:
-        """Length of a vector at the classes, which all have the same."""
+        """Width of the vectors of the classes, which is the same for all."""
         return self.arrays[self.classes[0]].shape[1]
 
     def take(self, layers: Sequence[str], vectors: np.ndarray) -> np.ndarray:
-        """Some vectors at some layers, float32 ``[layers, vectors, width]``, read from disk if need be."""
+        """Selected vectors at selected layers, float32 ``[layers, vectors, width]``, read from disk if needed."""
         return np.stack([np.asarray(self.arrays[layer][vectors], np.float32) for layer in layers])
 
 
@@ -84,10 +83,10 @@ def save(path: Path, states: HiddenStates) -> None:
 
 
 def load(path: Path) -> HiddenStates:
-    """What `extract` or `save` wrote, mapped into memory: only what is looked at is read.
+    """Memory-map a file written by `extract` or `save`; only the vectors that are accessed are read.
 
     Raises:
-        EmbscaleError: the file is missing, broken or unfinished, or holds something else.
+        EmbscaleError: the file is missing, broken, unfinished or of another kind.
     """
     try:
         with safe_open(path, framework="numpy") as file:
@@ -107,5 +106,5 @@ def load(path: Path) -> HiddenStates:
 
 
 def file_metadata(layers: list[str], metadata: Mapping[str, Any]) -> dict[str, str]:
-    """All that is not a number, in one entry, since the format does not keep the order of several."""
+    """All metadata in a single entry, since the format does not preserve the order of several."""
     return {"embscale": json.dumps({"layers": layers} | dict(metadata), sort_keys=True, ensure_ascii=False)}

@@ -1,9 +1,8 @@
 """The logit lens (nostalgebraist 2020): what a model would predict if it ended at an earlier layer.
 
-Each layer's vectors go through the model's own final norm and output table.  Huang et al. start from doubts about
-this: the output table is trained for the last layer alone, so that what it says of others may mean nothing.  The
-lens is background here: how often it names the token that the model itself predicts in the end, and how far its
-distribution is from the model's.
+Each layer's vectors go through the model's own final norm and output table.  Huang et al. doubt the method: the output
+table is trained for the last layer only, so its predictions for other layers may be meaningless.  The lens serves as
+background here: how often it predicts the same token as the model, and how far its distribution is from the model's.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Head = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
 def why_not(model_type: str) -> str:
-    """Why a family has no logit lens; empty if it has one."""
+    """The reason why a family has no logit lens; empty if it has one."""
     return f"{model_type} is an encoder: no output table predicts the next token from its blocks" * (
         model_type in ENCODERS
     )
@@ -88,22 +87,22 @@ def lens(
     groups: int,
     seed: int,
 ) -> pd.DataFrame:
-    """How near each layer's predictions are to those of the model.
+    """Compare each layer's predictions with those of the model.
 
     Args:
         model: from `load_model`, the one that made the states.
         states: its hidden states.
         first_position: vectors of earlier positions are left out.
-        vectors: how many to look at, the same at each layer.
-        chunk: vectors at once; ``2 x chunk x tokens of the vocabulary x 4`` bytes are held.
+        vectors: how many to use, the same at each layer.
+        chunk: vectors at a time; needs ``2 x chunk x vocabulary size x 4`` bytes of memory.
         groups: of texts, for the jackknife.
         seed: of the choice of vectors and of the groups.
 
     Returns:
-        Columns `COLUMNS`, two rows for each layer: ``agreement``, the share of vectors of which layer and model rank
-        the same token first, the reference being that of tokens named independently with the same frequencies; and
-        ``kl_divergence`` in nats of the layer's distribution from the model's, the mean of KL(model || layer), the
-        reference being that of the model's mean distribution.
+        Columns `COLUMNS`, two rows for each layer: ``agreement``, the share of vectors for which layer and model rank
+        the same token first (the reference is the value for independent predictions with the same token frequencies);
+        and ``kl_divergence`` in nats of the layer's distribution from the model's, the mean of KL(model || layer) (the
+        reference is the value for the model's mean distribution).
 
     Raises:
         EmbscaleError: the states are of another model.

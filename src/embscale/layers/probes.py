@@ -1,7 +1,7 @@
-"""Which layer does a vector come from?  Classifiers, honest splits, intervals over texts.
+"""Layer classification: which layer does a vector come from?  Classifiers, splits, and intervals over texts.
 
-Huang et al., Fig. 5, 6, 9 and 10 and the post's further plans.  Theirs is one classifier, split by vector, of one
-input.  Here that run stands beside others that differ from it in one thing each.
+Huang et al., Fig. 5, 6, 9 and 10, and the experiments that their post plans.  They use one classifier, one kind of
+split (by vector) and one input.  Here that run is compared with others that differ from it in one factor each.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from embscale.layers.examples import (
 from embscale.layers.hidden_states import HiddenStates
 from embscale.statistics.resampling import bootstrap_means, percentile_interval
 
-# Inputs that a classifier is shown if they are asked for; others see raw vectors alone.  Of `sgd` those that the study
-# may have meant: as they are, of length one, or with the "0-1 normal distribution".
+# Inputs that are run for a classifier if requested; classifiers not listed get raw vectors only.  For `sgd`, those that
+# Huang et al. may have meant: raw, norm 1, or with the "0-1 normal distribution".
 INPUTS_OF = {
     LOGISTIC_REGRESSION: (RAW, "unit", "layer_normed", MEAN_REMOVED),
     SGD: (RAW, "unit", "z_scored"),
@@ -101,46 +101,46 @@ class Condition(NamedTuple):
 
     @property
     def with_means(self) -> Condition | None:
-        """The same with the means left in, if this one is without."""
+        """The corresponding condition with layer means kept, if this one removes them."""
         return self._replace(input=RAW) if self.input == MEAN_REMOVED else None
 
 
 def conditions(
     classifiers: Sequence[str], splits: Sequence[str], inputs: Sequence[str], controls: Sequence[str]
 ) -> list[Condition]:
-    """What to run: everything beside one run, not everything with everything.
+    """The conditions to run: variations of one base run, not a full factorial design.
 
-    Logistic regression on raw vectors, the first split, no control is that one run.  Every other split, input and
-    control is seen with it, and every other classifier with the first split and raw vectors.  The nearest centroid is
-    shown every input too, and the tree what is left without the means, which a linear classifier cannot use at all.
-    `sgd` is the study's own run, so it splits by vector.  Logistic regression standardises anyway: z-scored vectors
-    are raw ones to it and left out.
+    The base run is logistic regression on raw vectors with the first split and no control.  Other splits, inputs and
+    controls are run with logistic regression; other classifiers with the first split and raw vectors.  The nearest
+    centroid also gets every input, and the tree the vectors without layer means, which a linear classifier cannot use
+    at all.  `sgd` reproduces Huang et al., so it splits by vector.  Logistic regression standardises its input, so
+    z-scored vectors are equivalent to raw ones and are omitted.
     """
     first = splits[0]
-    made = []
+    conditions = []
     for classifier in classifiers:
-        shown = [name for name in inputs if name in INPUTS_OF.get(classifier, (RAW,))]
+        applicable = [name for name in inputs if name in INPUTS_OF.get(classifier, (RAW,))]
         if classifier == SGD:
-            made += [Condition(SGD, "vector", name, NO_CONTROL) for name in shown]
+            conditions += [Condition(SGD, "vector", name, NO_CONTROL) for name in applicable]
             continue
-        made.append(Condition(classifier, first, RAW, NO_CONTROL))
+        conditions.append(Condition(classifier, first, RAW, NO_CONTROL))
         if classifier == LOGISTIC_REGRESSION:
-            made += [Condition(classifier, split, RAW, NO_CONTROL) for split in splits[1:]]
-            made += [Condition(classifier, first, RAW, name) for name in controls]
-        made += [Condition(classifier, first, name, NO_CONTROL) for name in shown if name != RAW]
-    return made
+            conditions += [Condition(classifier, split, RAW, NO_CONTROL) for split in splits[1:]]
+            conditions += [Condition(classifier, first, RAW, name) for name in controls]
+        conditions += [Condition(classifier, first, name, NO_CONTROL) for name in applicable if name != RAW]
+    return conditions
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What one classifier says of the vectors that it was not fitted on.
+    """Predictions of one classifier on its test vectors.
 
     Attributes:
-        true, predicted: layer of each tested vector, as an index.
-        confidence: probability of the predicted layer; NaN if the classifier knows none.
+        true, predicted: layer of each test vector, as an index.
+        confidence: probability of the predicted layer; NaN if the classifier has no probabilities.
         log_loss: minus the logarithm of the true layer's probability; NaN likewise.
         text: the text it comes from.
-        position: its place in the text.
+        position: its position in the text.
         n_train: vectors that the classifier was fitted on.
         fitted: the classifier.
     """
@@ -169,7 +169,7 @@ def run(
     seeds: Sequence[int],
     name: str,
 ) -> list[Fit]:
-    """Fit and test one classifier for each seed, which decides the split and whatever else is drawn.
+    """Fit and test one classifier per seed; the seed determines the split and all other random choices.
 
     Args:
         states: in memory, if they fit there (`load_if_fits`).
@@ -181,13 +181,13 @@ def run(
     """
     fits: list[Fit] = []
     for seed in seeds:
-        shown = states
+        source = states
         if condition.control != NO_CONTROL:
             random = control(states, used, condition.control, seed=seed, chunk=settings.chunk)
-            shown = load_if_fits(random, memory_gb=settings.memory_gb)
+            source = load_if_fits(random, memory_gb=settings.memory_gb)
         fraction = SGD_TEST_FRACTION if condition.classifier == SGD else settings.test_fraction
-        parts = train_test_split(shown, used, split=condition.split, test_fraction=fraction, seed=seed)
-        train, test = (Examples(shown, part, settings.chunk) for part in parts)
+        parts = train_test_split(source, used, split=condition.split, test_fraction=fraction, seed=seed)
+        train, test = (Examples(source, part, settings.chunk) for part in parts)
         fits.append(fitted(condition, train, test, settings, seed=seed, start=fits[-1].fitted if fits else None))
         warn(fits[-1].fitted, condition, seed=seed, name=name)
     return fits
@@ -196,7 +196,7 @@ def run(
 def fitted(
     condition: Condition, train: Examples, test: Examples, settings: Settings, *, seed: int, start: Fitted | None
 ) -> Fit:
-    """Fit on one set of examples, test on another, both in the form that the condition wants."""
+    """Fit on one set of examples and test on another, both prepared as the condition requires."""
     prepare = prepared(condition.input, train)
     train, test = (select_features(condition.classifier, replace(part, prepare=prepare)) for part in (train, test))
     model = fit(condition.classifier, train, test, settings, seed=seed, start=start)
@@ -211,7 +211,7 @@ def fitted(
 
 
 def warn(fitted: Fitted, condition: Condition, *, seed: int, name: str) -> None:
-    """Say on stderr that an optimiser has not converged."""
+    """Warn on stderr if the optimiser did not converge."""
     if condition.classifier == LOGISTIC_REGRESSION and not fitted.converged:
         print(
             f"{name}, {' '.join(condition)}, seed {seed}: not converged after {ITERATIONS} iterations", file=sys.stderr
@@ -221,12 +221,12 @@ def warn(fitted: Fitted, condition: Condition, *, seed: int, name: str) -> None:
 def classifier_rows(
     fits: Sequence[Fit], seeds: Sequence[int], layers: Sequence[str], *, resamples: int, seed: int
 ) -> pd.DataFrame:
-    """Tidy rows: each split by itself, and all together as seed ``all``.
+    """Tidy rows for each split, and for all splits together as seed ``all``.
 
     The value of ``all`` is the mean over all tested vectors of all splits, so ``n`` counts a vector once for each
-    split in which it was tested.  Its interval resamples texts, each with all its tests: many splits do not make
-    it narrower than the texts allow, and there is none where a resample holds no vector of the layer.  ``n_train`` is
-    that of the first split.
+    split in which it was tested.  Its interval resamples texts, each with all its predictions, so more splits do not
+    make it narrower than the texts allow.  There is no interval if a resample contains no vector of the layer.
+    ``n_train`` is that of the first split.
 
     Args:
         fits: one per seed.
@@ -236,9 +236,9 @@ def classifier_rows(
         seed: of the resamples.
 
     Returns:
-        The columns of `COLUMNS` from ``seed`` on; ``layer`` is empty where all layers are meant.
+        The columns of `COLUMNS` from ``seed`` on; ``layer`` is empty for values over all layers.
     """
-    made = []
+    rows = []
     for name, members in _seeds_and_all(fits, seeds):
         shared = {
             "seed": name,
@@ -246,8 +246,8 @@ def classifier_rows(
             "n_layers": len(layers),
             "converged": all(f.converged for f in members),
         }
-        made += [shared | row for row in _metric_rows(members, layers, resamples=resamples, seed=seed)]
-    return pd.DataFrame(made)
+        rows += [shared | row for row in _metric_rows(members, layers, resamples=resamples, seed=seed)]
+    return pd.DataFrame(rows)
 
 
 def mean_shift_share(
@@ -259,16 +259,16 @@ def mean_shift_share(
     resamples: int,
     seed: int,
 ) -> pd.DataFrame:
-    """Share of the accuracy above chance that goes when each layer's mean is taken off (I-45).
+    """Share of the accuracy above chance that is lost when each layer's mean is subtracted.
 
-    Of logistic regression it is 1 by necessity: where all layers have the same mean, the gradient of its likelihood
-    is zero at zero weights, and the likelihood is concave.  So "linearly separable" means "has another mean", and what
-    else tells layers apart can only be seen by a classifier that is not linear, such as the tree.
+    For logistic regression it is necessarily 1: if all layers have the same mean, the gradient of the likelihood is
+    zero at zero weights, and the likelihood is concave.  So "linearly separable" means "the means differ"; any other
+    difference between layers can only be detected by a nonlinear classifier such as the tree.
 
     Args:
-        raw: fits on the vectors as they are.
+        raw: fits on unchanged vectors.
         removed: fits on the same vectors without their layers' means, in the same splits.
-        seeds: as in `classifier_rows`, like the next three.
+        seeds: of the splits.
         layers: names.
         resamples: of the bootstrap.
         seed: of the resamples.
@@ -276,7 +276,7 @@ def mean_shift_share(
     Returns:
         Rows like those of `classifier_rows`, metric ``mean_shift_share``.
     """
-    made = []
+    rows = []
     chance = 1 / len(layers)
     for (name, with_means), (_, without) in zip(
         _seeds_and_all(raw, seeds), _seeds_and_all(removed, seeds), strict=True
@@ -285,7 +285,7 @@ def mean_shift_share(
         sums = _sums_by_text(text, *(_above_chance(members, chance) for members in (with_means, without)))
         means = bootstrap_means(sums, resamples=resamples, seed=seed)
         low, high = percentile_interval(1 - means[:, 1] / means[:, 0])
-        made.append(
+        rows.append(
             {
                 "seed": name,
                 "n_train": without[0].n_train,
@@ -299,7 +299,7 @@ def mean_shift_share(
                 "n": len(text),
             }
         )
-    return pd.DataFrame(made)
+    return pd.DataFrame(rows)
 
 
 def _above_chance(fits: Sequence[Fit], chance: float) -> np.ndarray:
@@ -312,7 +312,7 @@ def _seeds_and_all(fits: Sequence[Fit], seeds: Sequence[int]) -> list[tuple[str,
 
 
 def confusion(fits: Sequence[Fit], seeds: Sequence[int], layers: Sequence[str]) -> pd.DataFrame:
-    """How often a vector of one layer was taken for another, for each seed."""
+    """Confusion matrix: how often a vector of one layer was classified as another, for each seed."""
     frames = []
     for one, seed in zip(fits, seeds, strict=True):
         counts = np.bincount(one.true * len(layers) + one.predicted, minlength=len(layers) ** 2)
@@ -337,7 +337,7 @@ def texts_of(states: HiddenStates, used: np.ndarray) -> int:
 
 
 def concat_rows(frames: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
-    """Rows of several kinds in one table with the given columns; what a kind has not is empty, and counts are whole."""
+    """Concatenate tables of rows under the given columns; missing columns are empty, and counts stay integers."""
     filled = [frame for frame in frames if len(frame)]
     return (pd.concat(filled) if filled else pd.DataFrame()).reindex(columns=list(columns)).convert_dtypes()
 
@@ -352,7 +352,7 @@ def _metric_rows(fits: Sequence[Fit], layers: Sequence[str], *, resamples: int, 
     error = np.abs(true - predicted).astype(float)
     ones = np.ones(len(true))
     yield _row(None, "chance", chance, chance, chance, len(true))
-    # Everything is a sum over texts or made of such sums, so one bootstrap does for all.
+    # All metrics are functions of sums over texts, so one bootstrap serves for all.
     means_of = {
         "accuracy": correct,
         "chance_corrected_accuracy": (correct - chance) / (1 - chance),
@@ -374,10 +374,10 @@ def _metric_rows(fits: Sequence[Fit], layers: Sequence[str], *, resamples: int, 
         of_layers, right = np.split(rest[..., CALIBRATION_BINS:], 2, axis=-1)
         return np.concatenate([plain / total, calibration / total, right / of_layers], axis=-1)
 
-    with np.errstate(invalid="ignore"):  # where no vector of a layer is tested its recall is not a number
+    with np.errstate(invalid="ignore"):  # recall is NaN for a layer without test vectors
         found, resampled = values(sums.sum(axis=0)), values(means)
-    # The calibration error sums absolute values, which noise makes larger, and a resample is noisier than the sample:
-    # its interval has the resamples' width about the value.
+    # The calibration error sums absolute values, so noise biases it upwards, and resamples are noisier than the sample.
+    # Its interval therefore has the width of the resamples, centred on the value.
     resampled[:, len(means_of)] += found[len(means_of)] - resampled[:, len(means_of)].mean()
     low, high = percentile_interval(resampled)
     names: list[tuple[str | None, str]] = [(None, metric) for metric in (*means_of, "expected_calibration_error")]

@@ -1,11 +1,11 @@
 """Hidden states in two dimensions: PCA, t-SNE and UMAP of the same points (Huang et al., Fig. 2 to 4).
 
-The study finds t-SNE cluttered and UMAP useless, and gives the settings of neither.  Here they are parameters and go
-into every row, and how good a picture is, is measured: whether neighbours in it are neighbours (trustworthiness),
-whether layers keep apart, and whether layers that follow each other lie beside each other.
+Huang et al. find t-SNE cluttered and UMAP useless, and report settings for neither.  Here the settings are parameters,
+recorded in every row, and the quality of a picture is measured: whether neighbours in it are neighbours in space
+(trustworthiness), whether layers are separated, and whether consecutive layers are adjacent.
 
-Points are balanced: the same tokens at every layer.  The gradient of t-SNE is a sum whose last digits depend on the
-number of threads, and with them, after a thousand steps, the picture: another reason for one thread.
+Points are balanced: the same tokens at every layer.  The last digits of the t-SNE gradient depend on the number of
+threads, and after a thousand steps so does the picture, which is another reason to use one thread.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from embscale.statistics.vectors import RAW, UNIT, chunks, scaled
 REDUCTIONS: tuple[str, ...] = get_args(Reduction)
 OUTLIER_REMOVED = "outlier_removed"
 EVERY, BLOCKS = "all", "blocks"  # with and without the first class, which is what block 1 receives
-NONE = "none"  # the vectors as they are, beside which the pictures are judged
+NONE = "none"  # the unreduced vectors, for comparison with the pictures
 
-# Neighbours that the measures look at, as many as scikit-learn's own example of trustworthiness does.
+# Number of neighbours in the measures, the default of scikit-learn's trustworthiness.
 NEIGHBOURS = 10
-# Distances held at once: rows of the matrix of all pairs.
+# Rows of the distance matrix that are in memory at a time.
 ROWS = 512
 
 POINTS = [
@@ -49,15 +49,15 @@ QUALITY = [
 
 @dataclass(frozen=True)
 class Settings:
-    """What the pictures depend on.
+    """Settings of the pictures.
 
     Attributes:
         first_position: vectors of earlier positions are left out.
         points: hidden states of a picture, all layers together.
         perplexity: of t-SNE (van der Maaten and Hinton 2008).
         umap_neighbours: ``n_neighbors`` of UMAP (McInnes et al. 2018).
-        start_dimensions: principal components that t-SNE and UMAP are given.
-        outliers: dimensions of most variance that ``outlier_removed`` leaves out.
+        start_dimensions: number of principal components that are the input of t-SNE and UMAP.
+        outliers: number of dimensions of largest variance that ``outlier_removed`` drops.
         groups: of texts, for the jackknife.
         seed: of the choice of tokens and of groups, of t-SNE and of UMAP.
     """
@@ -75,8 +75,8 @@ class Settings:
 def reduce(states: HiddenStates, *, reductions: Sequence[str], settings: Settings) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Every reduction of every scaling, with and without the first layer.
 
-    Scalings are ``raw``, ``unit`` (every vector at length one) and, of PCA alone, ``outlier_removed`` (raw, without the
-    dimensions of most variance).
+    Scalings are ``raw``, ``unit`` (norm 1) and, for PCA only, ``outlier_removed`` (raw, without the dimensions of
+    largest variance).
 
     Args:
         states: the final norm's output is left out.
@@ -88,9 +88,10 @@ def reduce(states: HiddenStates, *, reductions: Sequence[str], settings: Setting
         measures of each picture, columns `QUALITY`:
 
         - ``explained_variance``: of PCA's two components together.
-        - ``trustworthiness``: 1 if no point has strangers among its nearest points (Venna and Kaski 2001).
-        - ``neighbours_of_same_layer``: share of the nearest points that are of the point's layer; the reference is
-          that of points thrown together.
+        - ``trustworthiness``: 1 if every point's nearest points in the picture are also nearest in space (Venna and
+          Kaski 2001).
+        - ``neighbours_of_same_layer``: share of the nearest points from the same layer; the reference is the value for
+          randomly mixed points.
         - ``order_of_layers``: see `embscale.layers.geometry.structure`.
 
         Where the reduction is ``none``, those of the vectors themselves.
@@ -143,9 +144,9 @@ def reduce(states: HiddenStates, *, reductions: Sequence[str], settings: Setting
 
 
 def trustworthiness(values: np.ndarray, placed: np.ndarray, *, neighbours: int) -> np.ndarray:
-    """How far each point's nearest points in the picture are its nearest in space, ``[points]`` (Venna and Kaski 2001).
+    """Trustworthiness of each point of a picture, ``[points]`` (Venna and Kaski 2001).
 
-    The mean over points is scikit-learn's ``trustworthiness``, which does not give the points' own.
+    The mean over points is scikit-learn's ``trustworthiness``, which has no values per point.
 
     Args:
         values: the vectors, ``[points, width]``.
@@ -195,7 +196,7 @@ def _treated(values: np.ndarray, scaling: str, outliers: int) -> np.ndarray:
 
 
 def _place(values: np.ndarray, reduction: str, settings: Settings) -> tuple[np.ndarray, tuple[float, float]]:
-    """Points in two dimensions, and the shares of variance that these explain; NaN where they are no directions."""
+    """Points in two dimensions, and the shares of variance explained; NaN unless the reduction is PCA."""
     dimensions = 2 if reduction == "pca" else min(settings.start_dimensions, *values.shape)
     pca = PCA(n_components=dimensions, svd_solver="covariance_eigh")
     start = pca.fit_transform(values)
@@ -206,7 +207,7 @@ def _place(values: np.ndarray, reduction: str, settings: Settings) -> tuple[np.n
         from sklearn.manifold import TSNE
 
         return TSNE(perplexity=settings.perplexity, random_state=settings.seed).fit_transform(start), (np.nan, np.nan)
-    from umap import UMAP  # compiles much of itself when it is imported
+    from umap import UMAP  # slow to import: compiles code
 
     model = UMAP(n_neighbors=settings.umap_neighbours, random_state=settings.seed, n_jobs=1)
     return model.fit_transform(start), (np.nan, np.nan)
@@ -217,7 +218,7 @@ def _measures(
 ) -> Iterator[dict[str, Any]]:
     """Measures of a picture, or of the vectors themselves, with intervals that leave texts out.
 
-    The points keep their places: intervals are over texts, given the picture.
+    The picture is held fixed: intervals are over texts, given the picture.
     """
     layers, points = int(label.max()) + 1, len(label)
     groups = int(group.max()) + 1

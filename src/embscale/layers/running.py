@@ -1,8 +1,8 @@
 """Run a model over texts and store the hidden states of every layer.
 
-The library's own ``hidden_states[-1]`` is the output of the final norm, which makes the last layer
-look far from the others and its vectors long (Huang et al., Fig. 2).  So hooks on the blocks record
-what each block returns; the final norm's output is kept under a name of its own.
+The library's own ``hidden_states[-1]`` is the output of the final norm, which makes the last layer look far from the
+others and its norms large (Huang et al., Fig. 2).  Therefore hooks record the output of each block; the final norm's
+output is stored under its own name.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 
-# A record of progress is written when what it counts is on disk, which takes time, so not after every batch.
+# Progress is recorded only after the data is on disk; syncing takes time, so this is not done after every batch.
 SECONDS_BETWEEN_RECORDS = 5.0
 
 
@@ -55,7 +55,7 @@ def checkpoint_files(folder: Path) -> list[Path]:
 
 
 def skeleton(folder: Path) -> PreTrainedModel:
-    """A checkpoint's model without weights, for a few megabytes: its parts, shapes and size.
+    """A checkpoint's model without weights, in a few megabytes: its modules, shapes and size.
 
     Raises:
         EmbscaleError: the family is unknown or ``config.json`` is broken.
@@ -118,7 +118,7 @@ def from_files(
     precision: Precision,
     **placement: str,
 ) -> PreTrainedModel:
-    """A model of some class with the weights of a checkpoint, none of them left to chance, not for training.
+    """Load a model of a given class from a checkpoint, in evaluation mode; missing weights are an error.
 
     Raises:
         EmbscaleError: a file is broken or a weight is missing.
@@ -138,7 +138,7 @@ def from_files(
             output_loading_info=True,
             **placement,
         )
-    # The library fills missing weights with random numbers and goes on.
+    # transformers initialises missing weights at random and continues.
     if missing := sorted(report["missing_keys"]):
         raise EmbscaleError(f"{folder}: {len(missing)} weights are missing, {missing[0]} first; fetch it again")
     loaded: PreTrainedModel = model.eval()
@@ -147,7 +147,7 @@ def from_files(
 
 @contextlib.contextmanager
 def _readable_errors(folder: Path) -> Iterator[None]:
-    """Turns what the library raises at a broken checkpoint into one line."""
+    """Turn the errors that transformers raises for a broken checkpoint into one line."""
     try:
         yield
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
@@ -156,10 +156,10 @@ def _readable_errors(folder: Path) -> Iterator[None]:
 
 
 def _is_spread(folder: Path, needed: int, device: str) -> bool:
-    """Whether weights of `needed` bytes must lie on more than one device.
+    """Whether weights of `needed` bytes must be spread over more than one device.
 
     Raises:
-        EmbscaleError: all that may be used is too small.
+        EmbscaleError: the available memory is too small.
     """
     import psutil
     import torch
@@ -178,7 +178,7 @@ def _is_spread(folder: Path, needed: int, device: str) -> bool:
 
 
 def layer_widths(parts: Anatomy) -> dict[str, int]:
-    """The layers in the order in which a token passes them, with the length of their vectors."""
+    """The layers in the order in which a token passes them, with their widths."""
     widths = {EMBEDDING: parts.embedding.embedding_dim}
     if parts.changes_rows:
         widths[BLOCK_INPUT] = parts.width
@@ -188,11 +188,11 @@ def layer_widths(parts: Anatomy) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a file of hidden states begins with, and where everything lies in it.
+    """Header and layout of a file of hidden states.
 
     Attributes:
         header: its first bytes.
-        tensors: by their names in the file, in the order in which they lie.
+        tensors: by name, in the order in which they are stored.
     """
 
     header: bytes
@@ -207,12 +207,12 @@ class Layout:
 def layout(
     model: PreTrainedModel, sample: Sample, *, first_position: int, precision: Precision, metadata: Mapping[str, Any]
 ) -> Layout:
-    """How the file will be laid out that `extract` writes; a `skeleton` is model enough.
+    """The layout of the file that `extract` will write; `model` may be a `skeleton`.
 
     Values are stored in float16 if the model runs in it, else in float32.
 
     Raises:
-        EmbscaleError: the texts do not fit the model, or nothing is left of one.
+        EmbscaleError: a text does not fit the model, or no position of it is left.
     """
     parts = anatomy(model)
     _check_fit(model, parts, sample, first_position)
@@ -228,7 +228,7 @@ def layout(
         start, end = end, end + math.prod(shape) * ITEM_SIZES[dtype]
         entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(entries).encode()
-    text += b" " * (-len(text) % 8)  # the format wants the data aligned
+    text += b" " * (-len(text) % 8)  # the format requires aligned data
     origin = 8 + len(text)
     tensors = {}
     for name, (dtype, shape) in shapes.items():
@@ -253,11 +253,11 @@ def _check_fit(model: PreTrainedModel, parts: Anatomy, sample: Sample, first_pos
 def batches(lengths: np.ndarray, batch: int) -> list[np.ndarray]:
     """Texts that go through the model together, all of one length, so that no padding is needed.
 
-    The longest come first: where memory is too small for them, that shows at once.
+    The longest come first, so that insufficient memory shows at once.
 
     Args:
         lengths: tokens of each text ``[texts]``.
-        batch: the most texts in one forward pass.
+        batch: maximum number of texts in one forward pass.
 
     Returns:
         Indices of texts, ascending in each batch.
@@ -278,19 +278,18 @@ def extract(
 ) -> None:
     """Run the model over the texts and write every layer's vectors, those of a batch as soon as they are there.
 
-    Memory holds one batch.  `part` may be what an interrupted run has left: if that run had the same layout,
-    metadata and batches, this one goes on where it ended.  The header is written last, so that an unfinished file
-    cannot be read.
+    Memory holds one batch.  `part` may be left from an interrupted run; if that run had the same layout, metadata and
+    batches, this one resumes it.  The header is written last, so that an unfinished file cannot be read.
 
     Args:
         model: from `load_model`.
         sample: the texts.
-        part: the file to write, which the caller renames; a second one beside it says how far it is.
-        first_position: leave out the positions before it.  The first token has abnormally long
-            vectors in many models, whatever it is.
+        part: the file to write, which the caller renames; a second file beside it records the progress.
+        first_position: leave out the positions before it.  In many models the first position has abnormally large
+            norms, whatever the token.
         batch: texts in one forward pass; of no influence on the result beyond rounding.
-        metadata: what to keep beside the numbers.  It must tell apart what is not to be continued by one another:
-            other weights, another precision.
+        metadata: stored beside the vectors.  It must differ between runs that must not resume each other, such as runs
+            with other weights or precision.
 
     Raises:
         EmbscaleError: a text does not fit the model, the disk is too small, or a vector holds a value that is not
@@ -351,7 +350,7 @@ def extract(
 
 
 def _begun(part: Path, record: Path, run: Mapping[str, Any], size: int) -> int:
-    """Whole batches that an earlier run has left in `part`; without any, a file of holes is made.
+    """Number of complete batches that an earlier run left in `part`; if none, a sparse file is created.
 
     Raises:
         EmbscaleError: the disk is too small.
@@ -377,7 +376,7 @@ def _begun(part: Path, record: Path, run: Mapping[str, Any], size: int) -> int:
 
 @contextlib.contextmanager
 def _recording(parts: Anatomy) -> Iterator[dict[str, torch.Tensor]]:
-    """While it lasts, every forward pass leaves in the dict what block 1 receives and what blocks and norm give."""
+    """Record, in the yielded dict, the input of block 1 and the outputs of all blocks and the final norm."""
     outputs: dict[str, torch.Tensor] = {}
     modules = {f"block {i}": block for i, block in enumerate(parts.blocks, 1)}
     modules |= {} if parts.final_norm is None else {FINAL_NORM: parts.final_norm}
@@ -399,7 +398,7 @@ def _recording(parts: Anatomy) -> Iterator[dict[str, torch.Tensor]]:
 
 def _not_finite(values: torch.Tensor) -> int | None:
     """The first of ``[texts, positions, width]`` that holds a value that is not finite, if there is one."""
-    # A sum is finite only if all values are, and takes one pass without a copy.
+    # A sum is finite only if all values are, and needs one pass and no copy.
     if math.isfinite(values.sum()):
         return None
     broken = (~values.isfinite()).flatten(1).any(dim=1).nonzero()
@@ -407,11 +406,11 @@ def _not_finite(values: torch.Tensor) -> int | None:
 
 
 def _runs(places: np.ndarray, kept: int) -> list[tuple[slice, int]]:
-    """Texts of a batch that follow each other in the file, and the vector at which the first of them begins.
+    """Runs of texts of a batch that are contiguous in the file, each with the index of its first vector.
 
     Args:
-        places: the vector at which each text begins, ascending.
-        kept: vectors of each text.
+        places: index of the first vector of each text, ascending.
+        kept: number of vectors of each text.
     """
     edges = [0, *(np.flatnonzero(np.diff(places) != kept) + 1), len(places)]
     return [(slice(start, stop), int(places[start])) for start, stop in itertools.pairwise(edges)]

@@ -66,14 +66,14 @@ def read(base: Path, overlays: Sequence[Path]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for path in [base, *overlays]:
         try:
-            given = yaml.safe_load(path.read_text("utf-8"))
+            values = yaml.safe_load(path.read_text("utf-8"))
         except FileNotFoundError:
             raise ParameterError(f"{path}: no such file") from None
         except yaml.YAMLError as error:
             raise ParameterError(f"{path}: not YAML ({str(error).splitlines()[0]})") from error
-        if not isinstance(given, dict):
-            raise ParameterError(f"{path}: expected a group of keys, found {_typed(given)}")
-        _merge(merged, given)
+        if not isinstance(values, dict):
+            raise ParameterError(f"{path}: expected a group of keys, found {_typed(values)}")
+        _merge(merged, values)
     return merged
 
 
@@ -206,8 +206,8 @@ def _typed(value: object) -> str:
     if isinstance(value, dict):
         return f"a group of keys ({', '.join(map(str, value)) or 'empty'})"
     if isinstance(value, list):
-        shown = ", ".join(map(str, value))
-        return f"[{shown if len(shown) < 60 else shown[:57] + '...'}] (a list of {len(value)})"
+        text = ", ".join(map(str, value))
+        return f"[{text if len(text) < 60 else text[:57] + '...'}] (a list of {len(value)})"
     return f"{value} ({'a whole number' if isinstance(value, int) else 'a decimal number'})"
 
 

@@ -69,14 +69,14 @@ def problems(args: argparse.Namespace) -> list[str]:
     """
     from embscale.parameters import checking
 
-    found = []
+    problems = []
     for group in dict.fromkeys(vars(args).pop(GROUPS, ())):
         given = vars(read(args, group))
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
         for problem in checking.problems(plain, schema.of_group(group)):
             end = next(place for place, letter in enumerate(problem) if letter in ":[.")
-            found.append(name_of(problem[:end]) + problem[end:])
-    return list(dict.fromkeys(found))
+            problems.append(name_of(problem[:end]) + problem[end:])
+    return list(dict.fromkeys(problems))
 
 
 def read(args: argparse.Namespace, group: type) -> Any:  # noqa: ANN401 (the group)

@@ -50,10 +50,10 @@ def of_kind(kind: Any) -> dict[str, Any]:  # noqa: ANN401 (a type)
     """
     if get_origin(kind) is Annotated:
         base, *extras = get_args(kind)
-        made = of_kind(base)
+        schema = of_kind(base)
         for extra in extras:
-            made |= extra if isinstance(extra, dict) else {"description": extra}
-        return made
+            schema |= extra if isinstance(extra, dict) else {"description": extra}
+        return schema
     if isinstance(kind, type):
         return of_group(kind) if is_group(kind) else {"type": TYPES[kind]}
     origin, arguments = get_origin(kind), get_args(kind)

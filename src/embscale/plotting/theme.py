@@ -125,16 +125,16 @@ def end_labels(
     figure = axes.get_figure()
     assert isinstance(figure, Figure)
     # Two passes: the layout fixes the size of the axes only once the labels are there.
-    made = [
+    texts = [
         axes.annotate(text, (x, y), (offset, 0), textcoords="offset points", va="center", color=colour, fontsize=11)
         for x, y, text, colour in (labels[i] for i in order)
     ]
     figure.draw_without_rendering()
     points = 72 / figure.dpi
-    wanted = np.array([axes.transData.transform(annotation.xy)[1] for annotation in made]) * points
-    for annotation, shift in zip(made, spread(wanted, gap) - wanted, strict=True):
+    wanted = np.array([axes.transData.transform(annotation.xy)[1] for annotation in texts]) * points
+    for annotation, shift in zip(texts, spread(wanted, gap) - wanted, strict=True):
         annotation.set_position((offset, shift))
-    return made
+    return texts
 
 
 def spread(wanted: np.ndarray, gap: float) -> np.ndarray:

@@ -67,8 +67,8 @@ def position_score_rows(
     placed = [with_positions(texts, len(table), len(vectors)) for texts in short]
     plain, added = (Scorer(data, *texts, depth=depth_of(metric), device="cpu") for texts in (short, placed))
 
-    def scored(scorer: Scorer, made: np.ndarray) -> np.ndarray:
-        found: np.ndarray = scorer.per_query(made, [metric])[metric].to_numpy()
+    def scored(scorer: Scorer, rows: np.ndarray) -> np.ndarray:
+        found: np.ndarray = scorer.per_query(rows, [metric])[metric].to_numpy()
         return found
 
     scale = np.sqrt(np.square(vectors, dtype=np.float64).mean())
@@ -86,5 +86,5 @@ def position_score_rows(
     values = np.stack([column[3] for column in columns], axis=1)
     low, high = percentile_interval(bootstrap_means(values, resamples=resamples, seed=bootstrap_seed))
     about = pd.DataFrame([column[:3] for column in columns], columns=["quantity", "kind", "seed"])
-    made = about.assign(metric=metric, value=values.mean(axis=0), ci_low=low, ci_high=high, n=len(values))
-    return made.astype({"seed": "Int64"})[list(COLUMNS)]
+    rows = about.assign(metric=metric, value=values.mean(axis=0), ci_low=low, ci_high=high, n=len(values))
+    return rows.astype({"seed": "Int64"})[list(COLUMNS)]

@@ -113,9 +113,9 @@ def learned(read: Read, facts: Positions) -> np.ndarray:
     """
     table = read(facts.table)
     if table is None or table.ndim != 2 or len(table) <= facts.offset:
-        found = "nothing" if table is None else " × ".join(map(str, table.shape))
+        shape = "nothing" if table is None else " × ".join(map(str, table.shape))
         raise EmbscaleError(
-            f"{' or '.join(facts.table)}: expected a matrix of more than {facts.offset} rows, found {found}; is the "
+            f"{' or '.join(facts.table)}: expected a matrix of more than {facts.offset} rows, found {shape}; is the "
             "checkpoint whole?"
         )
     return table[facts.offset :].astype(np.float64)
@@ -182,8 +182,8 @@ def statistics(vectors: np.ndarray) -> pd.DataFrame:
     frames.append(_frame("participation_ratio", [0], spectra.participation_ratio(shares)[None], n=places))
     columns = sorted({width, *(2**power for power in range(1, width.bit_length()))})
     spans = [_span(places, count) for count in columns]
-    found = [np.square(span.T @ centred).sum() / (total if total > 0 else np.nan) for span in spans]
-    frames.append(_frame("sinusoidal_share", columns, found, n=[span.shape[1] for span in spans]))
+    explained = [np.square(span.T @ centred).sum() / (total if total > 0 else np.nan) for span in spans]
+    frames.append(_frame("sinusoidal_share", columns, explained, n=[span.shape[1] for span in spans]))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -261,9 +261,9 @@ def relative_rows(config: Mapping[str, Any], read: Read, *, places: int) -> pd.D
     buckets = library.relative_attention_num_buckets
     learned_biases = read(RELATIVE_BIAS)
     if learned_biases is None or learned_biases.shape != (buckets, library.num_heads):
-        found = "nothing" if learned_biases is None else " × ".join(map(str, learned_biases.shape))
+        shape = "nothing" if learned_biases is None else " × ".join(map(str, learned_biases.shape))
         raise EmbscaleError(
-            f"{RELATIVE_BIAS[0]}: expected {buckets} × {library.num_heads}, found {found}; is the checkpoint whole?"
+            f"{RELATIVE_BIAS[0]}: expected {buckets} × {library.num_heads}, found {shape}; is the checkpoint whole?"
         )
     apart = np.arange(1 - places, places)
     bucket = relative_bucket(

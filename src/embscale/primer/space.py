@@ -30,12 +30,12 @@ def single_token(tokenizer: Tokenizer, word: str) -> int | None:
 
 def _single_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> dict[str, int]:
     """Those words that are single tokens, with their ids."""
-    found = {word: token for word in dict.fromkeys(words) if (token := single_token(tokenizer, word)) is not None}
-    if len(found) < LEAST:
+    ids = {word: token for word in dict.fromkeys(words) if (token := single_token(tokenizer, word)) is not None}
+    if len(ids) < LEAST:
         raise EmbscaleError(
-            f"of the words {', '.join(words)}, {len(found)} are single tokens; a picture needs {LEAST} at least"
+            f"of the words {', '.join(words)}, {len(ids)} are single tokens; a picture needs {LEAST} at least"
         )
-    return found
+    return ids
 
 
 def space_rows(tokenizer: Tokenizer, table: np.ndarray, words: Sequence[str]) -> pd.DataFrame:
@@ -54,19 +54,19 @@ def space_rows(tokenizer: Tokenizer, table: np.ndarray, words: Sequence[str]) ->
     Raises:
         EmbscaleError: fewer than three words are single tokens, or a token has no row.
     """
-    found = _single_tokens(tokenizer, words)
-    vectors = lookup(table, np.array(list(found.values()))).astype(np.float64)
+    ids = _single_tokens(tokenizer, words)
+    vectors = lookup(table, np.array(list(ids.values()))).astype(np.float64)
     pca = PCA(n_components=2, svd_solver="full")
     points = pca.fit_transform(vectors)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True).clip(min=1e-12)
     cosines = (vectors / lengths) @ (vectors / lengths).T
     np.fill_diagonal(cosines, -np.inf)
     nearest = cosines.argmax(axis=1)
-    names = list(found)
+    names = list(ids)
     placed = pd.DataFrame(
         {
             "word": names,
-            "id": list(found.values()),
+            "id": list(ids.values()),
             "pc1": points[:, 0],
             "pc2": points[:, 1],
             "nearest": [names[i] for i in nearest],
@@ -95,13 +95,11 @@ def offset_rows(tokenizer: Tokenizer, table: np.ndarray, words: Sequence[str], p
     Raises:
         EmbscaleError: fewer than three words are single tokens, a token has no row, or the width is odd.
     """
-    found = _single_tokens(tokenizer, words)
-    vectors = lookup(table, np.array(list(found.values()))).astype(np.float64)
+    ids = _single_tokens(tokenizer, words)
+    vectors = lookup(table, np.array(list(ids.values()))).astype(np.float64)
     scale = np.sqrt(2 * np.square(table, dtype=np.float64).mean())
     moved = scale * sinusoidal(max(places) + 1, table.shape[1])[list(places)]
     moved = np.concatenate([np.zeros((1, table.shape[1])), moved])
     points = (vectors + moved[:, None]).reshape(-1, table.shape[1])
     x, y = PCA(n_components=2, svd_solver="full").fit_transform(points).T
-    return pd.DataFrame(
-        {"word": list(found) * len(moved), "place": np.repeat([-1, *places], len(found)), "x": x, "y": y}
-    )
+    return pd.DataFrame({"word": list(ids) * len(moved), "place": np.repeat([-1, *places], len(ids)), "x": x, "y": y})

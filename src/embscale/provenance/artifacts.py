@@ -210,12 +210,12 @@ def _ascribed(path: Path) -> list[tuple[str, str, Path]]:
     """
     folder, place = path.absolute().parent, path.resolve()
     candidates = [*folder.glob(f"*{NOTE_SUFFIX}"), *folder.parent.glob(f"*{NOTE_SUFFIX}")]
-    found = []
+    makers = []
     for written, note in sorted((candidate.stat().st_mtime_ns, candidate) for candidate in candidates):
         command, digests = _command_and_digests(note, written)
         if place in digests:
-            found.append((command, digests[place], note))
-    return found
+            makers.append((command, digests[place], note))
+    return makers
 
 
 @functools.cache  # a job with many inputs in one folder reads each note there once

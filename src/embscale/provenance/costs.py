@@ -58,8 +58,8 @@ def costs(folder: Path, steps: Sequence[str]) -> pd.DataFrame:
 
 def _read(file: Path) -> pd.DataFrame:
     try:
-        found = pd.read_csv(file, sep="\t", na_values="-")[list(MEASURED)].astype(float).rename(columns=MEASURED)
+        rows = pd.read_csv(file, sep="\t", na_values="-")[list(MEASURED)].astype(float).rename(columns=MEASURED)
     except (KeyError, ValueError, pd.errors.ParserError) as error:
         raise EmbscaleError(f"{file}: not a benchmark file of Snakemake ({error}); remove it") from error
     # A job that ends within a second is never looked at, and has no memory.
-    return found.fillna({"memory_mib": 0.0}).assign(job=file.stem)
+    return rows.fillna({"memory_mib": 0.0}).assign(job=file.stem)

@@ -136,9 +136,9 @@ def variables(kept: Path, recorded: Path) -> dict[str, str]:
         counts = " and ".join(f"{len(pair[0]):,} rows of {name}" for name, pair in pairs.items())
         return {"whose": RECORDED, "words": f"recorded in this repository: {counts} are equal to the last digit"}
     accuracies = [rows[rows["metric"] == "accuracy"] for rows in pairs["layers"]]
-    told = f"scores: {_words(compare(*pairs['scores']))}; accuracies: {_words(compare(*accuracies))}"
-    words = f"computed where this page was made and are not the recorded ones ({told})"
-    return {"whose": LOCAL, "words": words, "differences": told}
+    differences = f"scores: {_words(compare(*pairs['scores']))}; accuracies: {_words(compare(*accuracies))}"
+    words = f"computed where this page was made and are not the recorded ones ({differences})"
+    return {"whose": LOCAL, "words": words, "differences": differences}
 
 
 def headline(tables: Mapping[str, pd.DataFrame], metric: str) -> dict[str, Any]:

@@ -79,13 +79,13 @@ def note_problems(path: Path, note: Mapping[str, Any], digests: dict[Path, str])
         },
         "has changed since": {package / name: sha for name, sha in note["sources"].items()},
     }
-    found = []
+    problems = []
     for words, named in groups.items():
         for file, noted in named.items():
             if file.is_file() and digests.setdefault(file, file_sha256(file)) != noted:
                 shown = file.relative_to(package.parent) if file.is_relative_to(package) else file
-                found.append(f"{path}: {shown} {words}")
-    return found
+                problems.append(f"{path}: {shown} {words}")
+    return problems
 
 
 def parameter_problems(
@@ -107,11 +107,11 @@ def parameter_problems(
     words = shlex.split(record["shellcmd"])
     # ``python src/embscale COMMAND ...``
     start = [Path(word).name for word in words].index(embscale.__name__) + 2
-    given = vars(parse(words[start : words.index("2>", start) if "2>" in words else None]))
+    arguments = vars(parse(words[start : words.index("2>", start) if "2>" in words else None]))
     return [
-        f"{path}: {name} is {noted!r}, but the rule says {given[name]!r}"
+        f"{path}: {name} is {noted!r}, but the rule says {arguments[name]!r}"
         for name, noted in note["params"].items()
-        if name in given and given[name] not in OPEN and _words(given[name]) != _words(noted)
+        if name in arguments and arguments[name] not in OPEN and _words(arguments[name]) != _words(noted)
     ]
 
 
@@ -149,18 +149,18 @@ def score_problems(
             wanted.update((task, metric, *name) for name in names)
     trained = rows[rows["model"].isin({model for model, *_ in names})]
     there = Counter(trained[["task", "metric", "model", "step", "variant"]].itertuples(index=False, name=None))
-    found = _difference(wanted, there, "score")
+    problems = _difference(wanted, there, "score")
     shared = rows[rows["variant"] == "random"]
     for tokenizer, group in shared.groupby("tokenizer"):
         drawn = Counter(group[["task", "metric", "dim", "seed"]].itertuples(index=False, name=None))
         asked = Counter((t, m, *r.split(":")) for t in group["task"].unique() for m in metrics for r in random)
-        found += _difference(asked, drawn, f"score of random tables for {tokenizer}")
+        problems += _difference(asked, drawn, f"score of random tables for {tokenizer}")
     if random and shared.empty:
-        found.append("no random table was scored")
-    found += _interval_problems(rows, "score")
+        problems.append("no random table was scored")
+    problems += _interval_problems(rows, "score")
     values = rows["value"]
-    found += [f"score {_row(rows, i)}: not from 0 to 1" for i in values.index[(values < 0) | (values > 1)]]
-    return found + _crop_problems(trained)
+    problems += [f"score {_row(rows, i)}: not from 0 to 1" for i in values.index[(values < 0) | (values > 1)]]
+    return problems + _crop_problems(trained)
 
 
 def _crop_problems(rows: pd.DataFrame) -> list[str]:
@@ -180,18 +180,18 @@ def layer_problems(rows: pd.DataFrame, *, models: Sequence[str]) -> list[str]:
         rows: of `embscale.layers.probes`.
         models: whose hidden states were taken.
     """
-    found = [f"no accuracy of {model}" for model in models if not ((rows["model"] == model) & _is(rows)).any()]
-    found += _interval_problems(rows[_is(rows)], "accuracy")
+    problems = [f"no accuracy of {model}" for model in models if not ((rows["model"] == model) & _is(rows)).any()]
+    problems += _interval_problems(rows[_is(rows)], "accuracy")
     share = rows["metric"].isin(SHARES)
     outside = share & ((rows["value"] < 0) | (rows["value"] > 1))
-    found += [f"{_row(rows, i)}: not from 0 to 1" for i in rows.index[outside]]
+    problems += [f"{_row(rows, i)}: not from 0 to 1" for i in rows.index[outside]]
     chance = rows[rows["metric"] == "chance"]
     low = chance["value"] < 1 / chance["n_layers"] - TOLERANCE
     # The share of the largest class is never below that of classes of one size.
-    found += [f"{_row(rows, i)}: chance is below one in {int(rows.loc[i, 'n_layers'])}" for i in chance.index[low]]
+    problems += [f"{_row(rows, i)}: chance is below one in {int(rows.loc[i, 'n_layers'])}" for i in chance.index[low]]
     error = rows["metric"] == "mean_absolute_layer_error"
     far = error & ((rows["value"] < 0) | (rows["value"] > rows["n_layers"] - 1))
-    return found + [f"{_row(rows, i)}: no layer is so far from another" for i in rows.index[far]]
+    return problems + [f"{_row(rows, i)}: no layer is so far from another" for i in rows.index[far]]
 
 
 def _is(rows: pd.DataFrame, metric: str = "accuracy") -> pd.Series:

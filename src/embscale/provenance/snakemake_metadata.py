@@ -32,5 +32,5 @@ def read_record(path: Path, metadata: Path = METADATA) -> dict[str, Any] | None:
 
 def checksums(record: dict[str, Any]) -> dict[str, str]:
     """SHA-256 of a job's inputs by path, where Snakemake took it."""
-    given = record.get("input_checksums") or {}
-    return {name: checksum.rpartition(":")[2] for name, checksum in given.items() if checksum}
+    checksums = record.get("input_checksums") or {}
+    return {name: checksum.rpartition(":")[2] for name, checksum in checksums.items() if checksum}

@@ -36,8 +36,8 @@ def settings_table(notes: Sequence[Mapping[str, Any]]) -> str:
     lines = [["job", "settings"]]
     for note in notes:
         params = {name: value for name, value in note["params"].items() if name not in FILES}
-        told = "; ".join(f"{name.replace('_', ' ')}: {_value(value)}" for name, value in params.items())
-        lines.append([f"`{note['command']}`", told or "none"])
+        settings = "; ".join(f"{name.replace('_', ' ')}: {_value(value)}" for name, value in params.items())
+        lines.append([f"`{note['command']}`", settings or "none"])
     return markdown_table(lines)
 
 
@@ -77,8 +77,8 @@ def not_run_table(
         if "![" not in partial:
             lines.append([f"figure {escape(name)}", " ".join(partial.partition("<details")[0].split())])
     for ledger in claims:
-        left = ledger[ledger["verdict"] == NOT_RUN]
-        for (suite, detail), group in left.groupby(["suite", "detail"], sort=False):
+        not_run = ledger[ledger["verdict"] == NOT_RUN]
+        for (suite, detail), group in not_run.groupby(["suite", "detail"], sort=False):
             names = ", ".join(map(escape, group["claim"].unique()))
             lines.append([f"claims {names}, asked of {escape(str(suite))}", escape(str(detail))])
     return markdown_table(lines) if len(lines) > 1 else "Everything was run.\n"

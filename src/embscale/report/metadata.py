@@ -124,8 +124,8 @@ def check_values(meta: dict[str, Any], source: Path) -> None:
 def place(file: Path, key: str) -> str:
     """Where a key is set: ``file:line``, or the file alone."""
     lines = file.read_text("utf-8").split("\n") if file.exists() else []
-    found = [number for number, line in enumerate(lines, 1) if line.strip().startswith(f"{key}:")]
-    return f"{file}:{found[0]}" if found else str(file)
+    line_numbers = [number for number, line in enumerate(lines, 1) if line.strip().startswith(f"{key}:")]
+    return f"{file}:{line_numbers[0]}" if line_numbers else str(file)
 
 
 def long_date(value: dt.date | str) -> str:

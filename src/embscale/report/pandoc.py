@@ -124,12 +124,12 @@ def options(document: Document) -> list[str]:
 def raise_problems(log: list[dict[str, Any]], document: Document) -> None:
     """Raise one error that lists every warning in pandoc's log with its place in the sources."""
     warnings = [entry for entry in log if entry["verbosity"] in ("WARNING", "ERROR")]
-    found = dict.fromkeys(problem for entry in warnings for problem in problems(entry, document))
-    if len(found) == 1:
-        raise EmbscaleError(next(iter(found)))
-    if found:
-        listing = "".join(f"\n  {problem}" for problem in found)
-        raise EmbscaleError(f"{document.source}: {len(found)} problems, no page made{listing}")
+    messages = dict.fromkeys(problem for entry in warnings for problem in problems(entry, document))
+    if len(messages) == 1:
+        raise EmbscaleError(next(iter(messages)))
+    if messages:
+        listing = "".join(f"\n  {problem}" for problem in messages)
+        raise EmbscaleError(f"{document.source}: {len(messages)} problems, no page made{listing}")
 
 
 def problems(entry: dict[str, Any], document: Document) -> Iterator[str]:

@@ -99,8 +99,8 @@ def to_html(quarto: str, source: Path, metadata: Mapping[str, Any]) -> str:
         try:
             log = _run(command(quarto, source.name), folder)
         except QuartoError as error:
-            told = str(error).replace(str(folder), str(source.parent))
-            raise EmbscaleError(f"{source}: Quarto failed: {told}") from None
+            message = str(error).replace(str(folder), str(source.parent))
+            raise EmbscaleError(f"{source}: Quarto failed: {message}") from None
         if complaints := [line.strip() for line in log.splitlines() if COMPLAINT.search(line)]:
             raise EmbscaleError(f"{source}: Quarto warns: {'; '.join(complaints)}; mend it, or use --renderer pandoc")
         # Where the page lies depends on the project's output-dir.

@@ -47,5 +47,5 @@ def short_names(rows: pd.DataFrame) -> dict[str, str]:
 
 def ordered_suites(rows: pd.DataFrame) -> list[str]:
     """The suites of the rows, those that a study trains itself first."""
-    found = list(dict.fromkeys(rows["suite"]))
-    return [suite for suite in SUITE_NAMES if suite in found] + [suite for suite in found if suite not in SUITE_NAMES]
+    suites = list(dict.fromkeys(rows["suite"]))
+    return [suite for suite in SUITE_NAMES if suite in suites] + [suite for suite in suites if suite not in SUITE_NAMES]

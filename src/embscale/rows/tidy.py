@@ -63,10 +63,10 @@ def read(paths: list[Path], columns: tuple[str, ...], *, where: list[str]) -> pd
     frames = [_read(path, (*columns, *(column for column, _ in conditions))) for path in paths]
     rows = pd.concat(frames, ignore_index=True)
     for column, value in conditions:
-        found = sorted(rows[column].astype(str).unique())
+        values = sorted(rows[column].astype(str).unique())
         rows = rows[rows[column].astype(str) == value]
         if rows.empty:
-            raise EmbscaleError(f"{paths[0]}: no rows of the {column} {value!r}; there are {', '.join(found)}")
+            raise EmbscaleError(f"{paths[0]}: no rows of the {column} {value!r}; there are {', '.join(values)}")
     return with_unique_models(rows.reset_index(drop=True))
 
 

@@ -193,12 +193,12 @@ def _file_jobs(
     rows, dims = table.shape
     digest = named_tables.text_sha256(f"{file_sha256(path)} bf16") if faithful else file_sha256(path)
     shared = named_tables.file_keys(suite=suite, model=model, step=step, path=path, table_sha256=digest)
-    held = table_files.which(path)
+    format_name = table_files.which(path)
     first: dict[int | None, list[dict[str, Any]]] = {}
     passes = [Job(path.name, lambda scorer, used: table, first, rows=rows, dims=dims)]
     jobs: list[Job | Reference] = []
     for variant in [Variant("full"), *(variant for variant in variants if variant.kind != "full")]:
-        keys = shared | named_tables.variant_keys(variant, held)
+        keys = shared | named_tables.variant_keys(variant, format_name)
         if variant.kind in ("full", "crop"):
             first.setdefault(variant.dims, []).append(keys)
         elif variant.kind == "pad_faithful" and cast("int", variant.dims) > dims:
@@ -229,12 +229,12 @@ def streamed(table: Source, variant: Variant, scorer: Scorer, used: np.ndarray) 
     from embscale.tables.variants import Context
 
     context = Context.of(scorer.documents, table.shape[0]) if variant.kind in OF_TASK else None
-    made = variant.blocks(table, context)
+    columns = variant.blocks(table, context)
 
     def blocks(start: int, stop: int) -> Iterator[np.ndarray]:
-        return (block[:, start:stop] for block in made.some(used))
+        return (block[:, start:stop] for block in columns.some(used))
 
-    dims = next(iter(made)).shape[1]
+    dims = next(iter(columns)).shape[1]
     return StreamedTable((table.shape[0], dims), used, blocks, kept_bytes=KEPT_BYTES // 2)  # it may hold directions too
 
 

@@ -60,8 +60,8 @@ def differences(per_query: pd.DataFrame, *, against: Mapping[str, str], resample
                 | {"factor": factor, "level": level, "against": against[factor], "value": ways[way].mean()}
                 | {"difference": found.value, "ci_low": found.low, "ci_high": found.high, "n": len(ways)}
             )
-    made = pd.DataFrame(rows, columns=COLUMNS)
-    return made.assign(step=made["step"].astype("Int64").mask(lambda step: step == NONE))
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    return table.assign(step=table["step"].astype("Int64").mask(lambda step: step == NONE))
 
 
 def _words(same: tuple[object, ...]) -> str:

@@ -44,8 +44,8 @@ def bm25(scorer: Scorer) -> Ranking:
     index.index((documents, {str(i): i for i in range(rows)}), show_progress=False)
 
     def scores() -> Iterator[torch.Tensor]:
-        found = [index.get_scores_from_ids(scorer.queries[i]) for i in range(len(scorer.queries))]
-        yield torch.from_numpy(np.stack(found))
+        scores = [index.get_scores_from_ids(scorer.queries[i]) for i in range(len(scorer.queries))]
+        yield torch.from_numpy(np.stack(scores))
 
     return scorer.ranked(scores())
 

@@ -517,11 +517,11 @@ class Scorer:
         Args:
             scores: ``[queries, documents]`` for one run of documents after the other, in the order of `document_ids`.
         """
-        start, found = 0, []
-        for some in scores:
-            found.append(self._best(some, torch.arange(start, start + some.shape[1])))
-            start += some.shape[1]
-        return self._merged(found)
+        start, parts = 0, []
+        for block in scores:
+            parts.append(self._best(block, torch.arange(start, start + block.shape[1])))
+            start += block.shape[1]
+        return self._merged(parts)
 
     def _best(self, scores: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The best of some documents, of which the one with the query's own id is none (as in BEIR)."""

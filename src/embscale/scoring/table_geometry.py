@@ -123,17 +123,17 @@ def _row_keys(table: Stored) -> np.ndarray:
 
 
 def _lengths(table: Stored, mask: np.ndarray) -> Iterator[dict[str, Any]]:
-    found = np.concatenate([np.linalg.norm(block.astype(np.float64), axis=1) for _, block in _blocks(table)])[mask]
-    yield _row(RAW, "shortest", found.min())
-    yield _row(RAW, "mean_length", found.mean())
-    yield _row(RAW, "median_length", np.median(found))
-    yield _row(RAW, "longest", found.max())
+    norms = np.concatenate([np.linalg.norm(block.astype(np.float64), axis=1) for _, block in _blocks(table)])[mask]
+    yield _row(RAW, "shortest", norms.min())
+    yield _row(RAW, "mean_length", norms.mean())
+    yield _row(RAW, "median_length", np.median(norms))
+    yield _row(RAW, "longest", norms.max())
     # A chi distribution's.
     width = table.shape[1]
     mean = np.sqrt(2) * np.exp(special.gammaln((width + 1) / 2) - special.gammaln(width / 2))
     chance = np.sqrt(max(width - mean**2, 0)) / mean
-    yield _row(RAW, "variation_of_length", found.std() / found.mean() if found.any() else np.nan, chance)
-    yield _row(RAW, "zero_rows", (found == 0).sum(), 0)
+    yield _row(RAW, "variation_of_length", norms.std() / norms.mean() if norms.any() else np.nan, chance)
+    yield _row(RAW, "zero_rows", (norms == 0).sum(), 0)
 
 
 def _spread(table: Stored, mask: np.ndarray, scaling: str) -> Iterator[dict[str, Any]]:

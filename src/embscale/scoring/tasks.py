@@ -436,12 +436,12 @@ def average_precision(scores: np.ndarray, labels: np.ndarray, counts: np.ndarray
     ends = np.searchsorted(-ranked, -thresholds, side="right")
     starts = np.concatenate([[0], ends[:-1]])
     in_order = counts[:, order[: ends[-1]]]
-    found = np.add.reduceat(in_order, starts, axis=1).cumsum(axis=1)
+    gains = np.add.reduceat(in_order, starts, axis=1).cumsum(axis=1)
     of_similar = in_order[:, similar[: ends[-1]]]
     relevant = np.add.reduceat(of_similar, np.searchsorted(-ranked[similar], -thresholds), axis=1)
     hits = relevant.cumsum(axis=1)
     with np.errstate(invalid="ignore"):
-        return (relevant * hits / np.maximum(found, 1)).sum(axis=1) / hits[:, -1]
+        return (relevant * hits / np.maximum(gains, 1)).sum(axis=1) / hits[:, -1]
 
 
 def _sums(values: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -495,7 +495,7 @@ def word_set_rows(
         replace(vectors, vectors=random_tables.independent(count, dims, random_seed) if count else vectors.vectors)
         for random_seed in random_seeds
     ]
-    made = []
+    rows = []
     for words in sets:
         baseline = [{outcome.key: outcome.value for outcome in probe(random, words)} for random in at_random]
         for outcome in probe(vectors, words):
@@ -507,8 +507,8 @@ def word_set_rows(
                 outcome.probe, words.name, outcome.section, form, outcome.metric, outcome.value, low, high, n,
                 n / total if total else math.nan, total, band.mean, band.lowest, band.highest, outcome.chance, reason,
             )  # fmt: skip
-            made.append(dict(zip(COLUMNS, values, strict=True)))
-    return made
+            rows.append(dict(zip(COLUMNS, values, strict=True)))
+    return rows
 
 
 def _reason(n: int, total: int, fewest: int, form: str) -> str:

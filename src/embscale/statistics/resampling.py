@@ -142,8 +142,8 @@ def permutation_test(sizes: Sequence[float], scores: np.ndarray) -> Estimate:
     The bootstrap over queries asks whether these models are in this order; this asks whether so few models would be
     by chance.
     """
-    found = stats.kendalltau(sizes, scores)
-    return Estimate(float(found.statistic), math.nan, math.nan, float(found.pvalue))
+    result = stats.kendalltau(sizes, scores)
+    return Estimate(float(result.statistic), math.nan, math.nan, float(result.pvalue))
 
 
 def spearman(sizes: Sequence[float], means: np.ndarray) -> np.ndarray:
@@ -232,8 +232,8 @@ def regression(terms: Mapping[str, np.ndarray], groups: Sequence[str], means: np
     for name, values in terms.items():
         # Centred within its suite, a term that says nothing beyond what is there already is zero up to rounding.
         column = np.asarray(values, np.float64)[:, None]
-        left = column - design @ np.linalg.lstsq(design, column, rcond=None)[0]
-        if np.abs(left).max() > 1e-9 * max(1.0, np.abs(column).max()):
+        residual = column - design @ np.linalg.lstsq(design, column, rcond=None)[0]
+        if np.abs(residual).max() > 1e-9 * max(1.0, np.abs(column).max()):
             design = np.hstack([design, column])
             kept.append(name)
     solved = (np.linalg.pinv(design) @ means.T)[constants.shape[1] :]

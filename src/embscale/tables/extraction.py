@@ -46,22 +46,22 @@ def locate(source: Source, config: dict[str, Any], which: WhichTable, *, name: s
     weights = Weights(source)
     family = config["model_type"]
     endings = (name,) if name else input_table_names(family) if which == "input" else output_table_names(family)
-    found = weights.find(endings)
-    if found is None:
+    location = weights.find(endings)
+    if location is None:
         tied = "; the input table serves as the output table, too" if which == "output" else ""
         raise EmbscaleError(
             f"{source.label('')}: no tensor's name ends with {' or '.join(endings)}{tied}; it holds "
             f"{', '.join(weights.names()[:5])} ..."
         )
-    check_dtype(source, found)
-    shape = found.tensor.shape
+    check_dtype(source, location)
+    shape = location.tensor.shape
     rows = config.get("text_config", config).get("vocab_size", 1)  # Gemma 3 keeps it one level down
     if len(shape) != 2 or not isinstance(rows, int) or shape[0] < rows or not shape[1]:
         raise EmbscaleError(
-            f"{source.label(found.file)}: {found.tensor.name} has the shape {shape}, but config.json promises "
+            f"{source.label(location.file)}: {location.tensor.name} has the shape {shape}, but config.json promises "
             f"{rows} rows"
         )
-    return found
+    return location
 
 
 def stream(source: Source, location: Location, part: Path, metadata: dict[str, str]) -> None:

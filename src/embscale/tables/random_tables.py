@@ -225,22 +225,22 @@ def _legacy(rows: int, columns: int, seed: int, wanted: slice, only: np.ndarray)
         """Of words ``[..., 16]``, the values that torch makes."""
         place = (drawn[..., :8] << 8) & 0xFF00
         place |= drawn[..., 8:] & 0xFF
-        made = np.empty(drawn.shape, np.float32)
-        made[..., :8], made[..., 8:] = cosines[place], sines[place]
-        return made
+        values_out = np.empty(drawn.shape, np.float32)
+        values_out[..., :8], values_out[..., 8:] = cosines[place], sines[place]
+        return values_out
 
     for start, stop in _pieces(rows):
-        drawn, some = words.randint(0, 2**32, (stop - start) * columns, dtype=np.uint32), within(only, start, stop)
+        drawn, positions = words.randint(0, 2**32, (stop - start) * columns, dtype=np.uint32), within(only, start, stop)
         if columns % RUN == 0:
-            made = values(drawn.reshape(stop - start, -1, RUN)[some, runs])
-            piece = made.reshape(len(some), made.shape[1] * RUN)
+            made = values(drawn.reshape(stop - start, -1, RUN)[positions, runs])
+            piece = made.reshape(len(positions), made.shape[1] * RUN)
         else:
             flat = np.empty(drawn.shape, np.float32)
             whole = len(flat) // RUN * RUN
             flat[:whole] = values(drawn[:whole].reshape(-1, RUN)).ravel()
             if whole < len(flat):
                 flat[-RUN:] = values(words.randint(0, 2**32, RUN, dtype=np.uint32))
-            piece = flat.reshape(-1, columns)[some]
+            piece = flat.reshape(-1, columns)[positions]
         yield piece[:, wanted.start - skipped : wanted.stop - skipped]
 
 

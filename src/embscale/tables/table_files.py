@@ -192,12 +192,12 @@ class Inspection:
     @property
     def complaints(self) -> list[str]:
         """In words; empty for a healthy table.  A few rows of zeros are usual: padding, tokens never seen."""
-        found = []
+        complaints = []
         if self.rows_not_finite:
-            found.append(f"{self.rows_not_finite} of {self.rows} rows hold values that are not finite numbers")
+            complaints.append(f"{self.rows_not_finite} of {self.rows} rows hold values that are not finite numbers")
         if self.rows_zero == self.rows:
-            found.append("every value is zero")
-        return found
+            complaints.append("every value is zero")
+        return complaints
 
 
 def inspect(path: Path) -> Inspection:

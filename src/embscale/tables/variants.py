@@ -159,19 +159,19 @@ class Variant:
         right = len(words) == len(form) and all(
             re.fullmatch(FIELDS[name][0], word, re.ASCII) for name, word in zip(form, words, strict=True)
         )
-        given = dict(zip(form, words, strict=True)) if right else {}
-        strength = next((float(given[name]) for name in STRENGTHS if name in given), None)
-        if not right or ("a" in given and strength in (0, np.inf)):
+        values = dict(zip(form, words, strict=True)) if right else {}
+        strength = next((float(values[name]) for name in STRENGTHS if name in values), None)
+        if not right or ("a" in values and strength in (0, np.inf)):
             raise EmbscaleError(
                 f"variant {text!r}: expected {':'.join([kind, *map(str.upper, form)])}"
                 + "".join(f", {name.upper()} {FIELDS[name][1]}" for name in form)
             )
         return cls(
             kind,
-            dims=int(given["dims"]) if "dims" in given else None,
-            seed=int(given["seed"]) if "seed" in given else None,
+            dims=int(values["dims"]) if "dims" in values else None,
+            seed=int(values["seed"]) if "seed" in values else None,
             strength=strength,
-            generator=cast("Generator | None", given.get("generator")),
+            generator=cast("Generator | None", values.get("generator")),
         )
 
     @property

@@ -145,12 +145,12 @@ def start_from(model: Rung, table: np.ndarray) -> None:
             f"the initial table has {table.shape[0]} rows and {table.shape[1]} columns, but the model {rows.shape[0]} "
             f"and {rows.shape[1]}; make one with the model's tokenizer and width"
         )
-    given = torch.from_numpy(table)
-    known = given.any(dim=1)
+    initial = torch.from_numpy(table)
+    known = initial.any(dim=1)
     if not known.any():
         raise EmbscaleError("the initial table holds zeros alone")
     with torch.no_grad():
-        rows[known] = given[known] * (rows[known].norm() / given[known].norm())
+        rows[known] = initial[known] * (rows[known].norm() / initial[known].norm())
 
 
 def batches(tokens: np.ndarray, schedule: Schedule) -> Iterator[torch.Tensor]:
