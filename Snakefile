@@ -147,14 +147,13 @@ if FORGOTTEN:
 
 
 include: "workflow/rules/hub.smk"
-include: "workflow/rules/corpus.smk"
-include: "workflow/rules/ladder.smk"
+include: "workflow/rules/texts.smk"
+include: "workflow/rules/training.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/layers.smk"
-include: "workflow/rules/static.smk"
 include: "workflow/rules/primer.smk"
-include: "workflow/rules/report.smk"
 include: "workflow/rules/record.smk"
+include: "workflow/rules/report.smk"
 
 
 rule all:
@@ -172,11 +171,13 @@ rule chapter_texts:
         expand(rules.tokenize.output, task=TASKS, tokenizer=config["tokenizer"]["name"]),
 
 
-rule chapter_ladder:
+rule chapter_training:
     input:
         expand(rules.extract.output, model=LADDER, checkpoint=LADDER_CHECKPOINTS),
         [other_tables(model) for model in LADDER],
         checkpoint_files(LEARNED, LADDER_CHECKPOINTS[-1]),
+        expand(rules.static.output, static=STATIC),
+        expand(rules.warm_start.output, seed=config["warm_start"]["seeds"]),
 
 
 rule chapter_scores:
@@ -184,6 +185,7 @@ rule chapter_scores:
         rules.gather.output,
         expand(rules.table_metrics.output, model=CHECKPOINTS),
         rules.factors.output,
+        expand(rules.words.output, model=CHECKPOINTS),
 
 
 rule chapter_layers:
@@ -195,13 +197,6 @@ rule chapter_layers:
         expand(rules.geometry.output, model=LAYER_MODELS),
         expand(rules.reductions.output, model=SETTINGS["pictured"]),
         expand(rules.logit_lens.output, model=LENS_MODELS),
-
-
-rule chapter_words:
-    input:
-        expand(rules.static.output, static=STATIC),
-        expand(rules.words.output, model=CHECKPOINTS),
-        expand(rules.warm_start.output, seed=config["warm_start"]["seeds"]),
 
 
 rule chapter_primer:

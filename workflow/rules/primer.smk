@@ -1,4 +1,4 @@
-"""Chapter 6: the primer.
+"""Chapter 5: the primer.
 
 What embeddings and positions are, shown on the widest table of the ladder by small computations.
 """

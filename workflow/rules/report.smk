@@ -1,4 +1,4 @@
-"""Chapter 7: figures, numbers, report.
+"""Chapter 7: figures, numbers, the check of the results, and the report.
 
 Figures are drawn from tidy rows; every number in the text is computed by a rule; the text, kept in
 report/, is set beside them in a folder of its own and rendered to one page.
@@ -140,7 +140,7 @@ rule numbers:
         ],
         losses=expand(rules.train.output.losses, width=config["ladder"]["widths"]),
         losses_notes=expand(rules.train.output.note, width=config["ladder"]["widths"]),
-        kept="<results>/kept/metrics.json",
+        kept=rules.keep.output.metrics,
         recorded=[
             path
             for name in ("scores", "layers")
@@ -267,6 +267,61 @@ rule appendix:
         " --tables {params.tables:q} 2> {log:q}"
 
 
+rule check:
+    """Check the results; the report is made of nothing that has not passed."""
+    input:
+        code=command_sources("check"),
+        results=[
+            rules.claims.output.csv,
+            rules.layer_claims.output.claims,
+            rules.sizes.output.rows,
+            rules.compare.output.csv,
+            rules.inventory.output.csv,
+            rules.numbers.output.variables,
+            *expand(rules.draw.output.svg, figure=FIGURE_ROWS),
+        ],
+        scores=rules.keep.output.scores,
+        layers=rules.keep.output.layers,
+    output:
+        report="<results>/check.json",
+        note="<results>/check.json.note.json",
+    log:
+        "<logs>/check.log",
+    benchmark:
+        "<benchmarks>/check.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        folder=STUDY,
+        tasks=TASKS,
+        metrics=group_flags(Metrics, config["scores"]),
+        tables=[
+            f"{model}={step_of(checkpoint)}={variant}"
+            for model, checkpoints in CHECKPOINTS.items()
+            for checkpoint in checkpoints
+            for variant in [
+                "full",
+                *(variants(model) if checkpoint == checkpoints[-1] else []),
+            ]
+        ],
+        random=[
+            f"{dim}:{seed}"
+            for dim in config["scores"]["random"]["dims"]
+            for seed in config["scores"]["random"]["seeds"]
+        ],
+        models=LAYER_MODELS,
+    shell:
+        "python src/embscale check {input.results:q}"
+        " --folder {params.folder:q}"
+        " --scores {input.scores:q}"
+        " --layers {input.layers:q}"
+        " --tasks {params.tasks:q} {params.metrics}"
+        " --tables {params.tables:q}"
+        " --random {params.random:q}"
+        " --layer-models {params.models:q}"
+        " --output {output.report:q} 2> {log:q}"
+
+
 rule text:
     """Set a file of the text beside the figures and numbers of this study."""
     input:
@@ -370,9 +425,11 @@ rule render:
             for command in ("project", "render", "chapters")
             for path in command_sources(command)
         ],
-        check="<results>/check.json",
-        source="<results>/report/index.qmd",
-        text=[f"<results>/report/{text}" for text in TEXTS if text != "index.qmd"],
+        check=rules.check.output.report,
+        source=expand(rules.text.output, text="index.qmd"),
+        text=expand(
+            rules.text.output, text=[text for text in TEXTS if text != "index.qmd"]
+        ),
         variables=rules.numbers.output.variables,
         tables=[
             rules.numbers.output.scores,
@@ -478,7 +535,7 @@ rule docs:
             "Snakefile",
             *sorted(str(path) for path in Path("workflow/rules").glob("*.smk")),
         ],
-        figure="<results>/report/figures/scaling.svg",
+        figure=expand(rules.draw.output.svg, figure="scaling"),
         variables=rules.numbers.output.variables,
     output:
         rules="docs/rules.md",

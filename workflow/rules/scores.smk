@@ -2,7 +2,8 @@
 
 Every table and its variants are scored on every retrieval task, the score of each query kept; random
 tables show what token overlap alone gives.  One job scores all tables of a model, since importing
-the benchmark takes as long as a score.
+the benchmark takes as long as a score.  The claims about scores, the geometry of tables and what they know about words
+follow.
 """
 
 SCORING = dict(
@@ -232,15 +233,27 @@ rule gather:
     """One tidy row per score, with its interval and the number of queries."""
     input:
         code=command_sources("gather"),
-        scores=expand(
-            "<results>/per_query/{task}/{scored}.parquet",
-            task=TASKS,
-            scored=[
-                *(model for model in CHECKPOINTS if model not in STATIC),
-                *(f"static-{method}" for method in config["static"]["methods"]),
-                *(f"random-{name}" for name in dict.fromkeys(TOKENIZERS.values())),
-            ],
-        ),
+        scores=[
+            path
+            for task in TASKS
+            for path in [
+                *expand(
+                    rules.score.output.scores,
+                    task=task,
+                    model=[model for model in CHECKPOINTS if model not in STATIC],
+                ),
+                *expand(
+                    rules.score_static.output.scores,
+                    task=task,
+                    method=config["static"]["methods"],
+                ),
+                *expand(
+                    rules.score_random.output.scores,
+                    task=task,
+                    tokenizer=dict.fromkeys(TOKENIZERS.values()),
+                ),
+            ]
+        ],
     output:
         csv="<results>/scores.csv",
         parquet="<results>/scores.parquet",
@@ -405,3 +418,65 @@ rule table_metrics:
         " --tied {params.tied}"
         " --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"
+
+
+rule words:
+    """Probe what a model's last table knows about words."""
+    input:
+        code=command_sources("words"),
+        table=lambda wildcards: table_file(
+            wildcards.model, CHECKPOINTS[wildcards.model][-1]
+        ),
+        tokenizer=lambda wildcards: tokenizer_file(TOKENIZERS[wildcards.model]),
+        # The corpus says how frequent words are, whatever the tokenizer.
+        tokens=lambda wildcards: expand(
+            rules.tokenize.output.tokens,
+            task=config["corpus"]["task"],
+            tokenizer=TOKENIZERS[wildcards.model],
+        ),
+        sets=[*config["words"]["analogies"], *config["words"]["similarity"]],
+    output:
+        rows="<results>/words/{model}.csv",
+        note="<results>/words/{model}.csv.note.json",
+    log:
+        "<logs>/words/{model}.log",
+    benchmark:
+        "<benchmarks>/words/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    threads: 1
+    params:
+        tokenizer=subpath(input.tokenizer, parent=True),
+        table=lambda wildcards, input: f"{step_of(CHECKPOINTS[wildcards.model][-1])}={input.table}",
+        words=group_flags(Words, config["words"]),
+        suite=lambda wildcards: SUITES[wildcards.model],
+    shell:
+        "python src/embscale words {params.table:q}"
+        " --tokenizer {params.tokenizer:q} {params.words}"
+        " --tokens {input.tokens:q}"
+        " --suite {params.suite}"
+        " --model {wildcards.model}"
+        " --threads {threads}"
+        " --output {output.rows:q} 2> {log:q}"
+
+
+rule words_table:
+    """Set the probes of the ladder's widest model beside their coverage, chance and random tables."""
+    input:
+        code=command_sources("words-table"),
+        rows=expand(rules.words.output.rows, model=LADDER[-1]),
+    output:
+        partial="<results>/report/tables/words.md",
+        note="<results>/report/tables/words.md.note.json",
+    log:
+        "<logs>/words_table.log",
+    benchmark:
+        "<benchmarks>/words_table.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        model=LADDER[-1],
+    shell:
+        "python src/embscale words-table {input.rows:q}"
+        " --model {params.model}"
+        " --output {output.partial:q} 2> {log:q}"
