@@ -20,7 +20,7 @@ try:
     from console import show_progress
     from embscale.errors import EmbscaleError
     from embscale.checkpoints.families import ENCODERS
-    from embscale.parameters.checking import ParameterError, check
+    from embscale.parameters.checking import ParameterError
     from embscale.parameters.corpus import Harvest, Tokenisation, Vocabulary
     from embscale.parameters.flags import line as group_flags
     from embscale.parameters.layers import (
@@ -40,7 +40,7 @@ try:
     from embscale.parameters.primer import PositionRows, PositionSeeds, Primer
     from embscale.parameters.schema import group_of
     from embscale.parameters.scores import Bootstrap, Metrics, Words
-    from embscale.parameters.study import Limits, study_schema
+    from embscale.parameters.study import Limits, check_study
     from embscale.parameters.training import (
         METHODS,
         Length,
@@ -80,7 +80,7 @@ configfile: "params.yaml"
 
 
 try:
-    check(config, study_schema())
+    check_study(config)
 except ParameterError as error:
     raise WorkflowError(error) from None
 

@@ -1,6 +1,7 @@
 """The schema, params.yaml, the flags of commands and the docs come from one dataclass per group of parameters."""
 
 import argparse
+import copy
 import json
 import shlex
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ from embscale import cli
 from embscale.__main__ import commands
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags, schema
+from embscale.parameters.checking import ParameterError, read
 from embscale.parameters.kinds import SOME, Count, Share
 from embscale.parameters.layers import Fits
 from embscale.parameters.scores import Words
-from embscale.parameters.study import Study, study_schema
+from embscale.parameters.study import Study, check_study, study_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
@@ -175,3 +177,55 @@ def test_words_of_a_group_are_quoted_for_a_shell():
     words = shlex.split(line)
     assert words[words.index("--analogies") + 1] == "a b.txt"
     assert words.index("--similarity") == len(words) - 1 or words[words.index("--similarity") + 1].startswith("--")
+
+
+def changed(**values):
+    """The default parameters with some of them changed, by dotted names with two underscores for dots."""
+    config = copy.deepcopy(PARAMS)
+    for dotted, value in values.items():
+        *path, name = dotted.split("__")
+        group = config
+        for part in path:
+            group = group[part]
+        group[name] = value
+    return config
+
+
+@pytest.mark.parametrize(
+    "values, line",
+    [
+        ({"ladder__widths": [24]}, "ladder.widths: 24 is no multiple of ladder.head_width, 16"),
+        ({"positions__learned_width": 24}, "positions.learned_width: 24 is no multiple of ladder.head_width, 16"),
+        ({"ladder__steps": 100}, "ladder.checkpoints: 400 comes after the last of ladder.steps, 100"),
+        ({"warm_start__steps": 50}, "warm_start.checkpoints: 100 comes after the last of warm_start.steps, 50"),
+        ({"static__dims": [64]}, "warm_start.table: ppmi-svd-d32 is none of the static tables; there are cbow-d64, "),
+        ({"scores__metrics": ["map_at_100"]}, "scores.primary_metric: ndcg_at_10 is not among scores.metrics"),
+        ({"claims__task": "SCIDOCS"}, "claims.task: SCIDOCS is no task of the study; there are PyDocsSeeAlso"),
+        ({"tasks": ["PyDocsSeeAlso"]}, "tasks: PyDocsSeeAlso is the name of the study's own task, corpus.task"),
+        ({"layers__min_tokens": 8}, "layers.min_tokens: 8 is below layers.tokens, 32"),
+        ({"layers__grid__windows": [64]}, "layers.grid.windows: 64 is above layers.tokens, 32"),
+        ({"layers__grid__counts": [500]}, "layers.grid.counts: 500 is above layers.texts_count, 200"),
+        ({"layers__first_position": 8}, "layers.first_position: 8 leaves nothing of the shortest window, 8"),
+        ({"ladder__context": 16}, "layers.tokens: 32 is above ladder.context, 16"),
+        ({"primer__rotary__pair": 8}, "primer.rotary.pair: 8 is beyond the pairs of primer.rotary.width, 16"),
+    ],
+)
+def test_contradictions_between_groups_stop_before_the_first_job(values, line):
+    with pytest.raises(ParameterError) as error:
+        check_study(changed(**values), source="mine.yaml")
+    assert str(error.value).startswith(f"mine.yaml: {line}")
+
+
+def test_sources_of_texts_have_names_of_their_own_and_are_known():
+    sources = [{**PARAMS["layers"]["texts"][0]}, {**PARAMS["layers"]["texts"][0], "of": "imdb"}]
+    with pytest.raises(ParameterError) as error:
+        check_study(changed(layers__texts=sources))
+    assert str(error.value).splitlines() == [
+        "params.yaml: layers.texts: two sources have the name docstrings",
+        "params.yaml: layers.texts: imdb is neither a file nor one of heldout, code",
+    ]
+
+
+@pytest.mark.parametrize("overlay", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem)
+def test_no_study_of_the_repository_contradicts_itself(overlay):
+    check_study(read(ROOT / "params.yaml", [overlay]), source=overlay.name)

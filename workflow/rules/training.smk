@@ -131,12 +131,6 @@ TOKENS_SEEN = (
     config["ladder"]["steps"] * config["ladder"]["batch"] * config["ladder"]["context"]
 )
 
-if config["warm_start"]["table"] not in STATIC:
-    raise WorkflowError(
-        f"warm_start.table: {config['warm_start']['table']} is none of the static tables; "
-        f"there are {', '.join(STATIC)}"
-    )
-
 
 rule static:
     """Train a static embedding table on the tokens that a model of the ladder sees."""

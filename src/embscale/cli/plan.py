@@ -26,11 +26,11 @@ def add_study(parser: argparse.ArgumentParser) -> None:
 def read_study(args: argparse.Namespace) -> dict[str, Any]:
     """The parameters as the workflow reads and checks them."""
     from embscale.parameters import checking as parameters
-    from embscale.parameters.study import study_schema
+    from embscale.parameters.study import check_study
 
     try:
         config = parameters.read(args.params, args.study)
-        parameters.check(config, study_schema(), source=str(args.study[-1] if args.study else args.params))
+        check_study(config, source=str(args.study[-1] if args.study else args.params))
     except parameters.ParameterError as error:
         raise EmbscaleError(str(error)) from error
     return config

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from embscale.parameters import schema
+from embscale.parameters.checking import ParameterError, check
+from embscale.parameters.contradictions import contradictions
 from embscale.parameters.corpus import Corpus, HubTexts, Tokenizer
 from embscale.parameters.kinds import SET, Names, Positive, RendererName
 from embscale.parameters.layers import Layers
@@ -72,6 +74,21 @@ class Study:
     primer: Primer
     positions: Positions
     report: Report
+
+
+def check_study(config: dict[str, Any], *, source: str = "params.yaml") -> None:
+    """Stop with every problem of a study's parameters: first those of single values, then contradictions.
+
+    Args:
+        config: the merged parameters.
+        source: where they were read; each line of the message begins with it.
+
+    Raises:
+        ParameterError: one line per problem.
+    """
+    check(config, study_schema(), source=source)
+    if lines := contradictions(config):
+        raise ParameterError("\n".join(f"{source}: {line}" for line in lines))
 
 
 def study_schema() -> dict[str, Any]:

@@ -1,0 +1,68 @@
+"""What no single parameter can say: values of different groups that exclude each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def contradictions(config: dict[str, Any]) -> list[str]:
+    """A line for each contradiction between parameters that are all right by themselves.
+
+    Args:
+        config: the parameters of a study, already checked against its schema.
+    """
+    return [*_training(config), *_scores(config), *_layers(config), *_primer(config)]
+
+
+def _training(config: dict[str, Any]) -> Iterator[str]:
+    ladder, warm_start, static = config["ladder"], config["warm_start"], config["static"]
+    widths = {f"ladder.widths: {width}": width for width in ladder["widths"]}
+    widths["positions.learned_width: " + str(config["positions"]["learned_width"])] = config["positions"][
+        "learned_width"
+    ]
+    for name, width in widths.items():
+        if width % ladder["head_width"]:
+            yield f"{name} is no multiple of ladder.head_width, {ladder['head_width']}"
+    for group, values in (("ladder", ladder), ("warm_start", warm_start)):
+        if (last := max(values["checkpoints"])) > values["steps"]:
+            yield f"{group}.checkpoints: {last} comes after the last of {group}.steps, {values['steps']}"
+    tables = [f"{method}-d{dim}" for method in static["methods"] for dim in static["dims"]]
+    if warm_start["table"] not in tables:
+        yield f"warm_start.table: {warm_start['table']} is none of the static tables; there are {', '.join(tables)}"
+
+
+def _scores(config: dict[str, Any]) -> Iterator[str]:
+    scores, tasks = config["scores"], [config["corpus"]["task"], *config["tasks"]]
+    if scores["primary_metric"] not in scores["metrics"]:
+        yield f"scores.primary_metric: {scores['primary_metric']} is not among scores.metrics"
+    if config["claims"]["task"] not in tasks:
+        yield f"claims.task: {config['claims']['task']} is no task of the study; there are {', '.join(tasks)}"
+    if config["corpus"]["task"] in config["tasks"]:
+        yield f"tasks: {config['corpus']['task']} is the name of the study's own task, corpus.task"
+
+
+def _layers(config: dict[str, Any]) -> Iterator[str]:
+    layers, texts = config["layers"], ["heldout", "code", *config["texts"]]
+    if layers["min_tokens"] < layers["tokens"]:
+        yield f"layers.min_tokens: {layers['min_tokens']} is below layers.tokens, {layers['tokens']}"
+    if (widest := max(layers["grid"]["windows"])) > layers["tokens"]:
+        yield f"layers.grid.windows: {widest} is above layers.tokens, {layers['tokens']}"
+    if (most := max(layers["grid"]["counts"])) > layers["texts_count"]:
+        yield f"layers.grid.counts: {most} is above layers.texts_count, {layers['texts_count']}"
+    if layers["first_position"] >= (shortest := min(layers["grid"]["windows"])):
+        yield f"layers.first_position: {layers['first_position']} leaves nothing of the shortest window, {shortest}"
+    if "ladder" in layers["suites"] and layers["tokens"] > config["ladder"]["context"]:
+        yield f"layers.tokens: {layers['tokens']} is above ladder.context, {config['ladder']['context']}"
+    names = [source["name"] for source in layers["texts"]]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"layers.texts: two sources have the name {name}"
+    for source in layers["texts"]:
+        if source["of"] not in texts and "/" not in source["of"] and "." not in source["of"]:
+            yield f"layers.texts: {source['of']} is neither a file nor one of {', '.join(texts)}"
+
+
+def _primer(config: dict[str, Any]) -> Iterator[str]:
+    rotary = config["primer"]["rotary"]
+    if rotary["pair"] >= rotary["width"] // 2:
+        yield f"primer.rotary.pair: {rotary['pair']} is beyond the pairs of primer.rotary.width, {rotary['width']}"
