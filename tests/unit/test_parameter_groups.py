@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import pytest
 import yaml
 
-import parameter_docs
+import reference
 from embscale import cli
 from embscale.__main__ import commands
 from embscale.errors import EmbscaleError
@@ -130,16 +130,17 @@ def test_params_yaml_names_the_parameters_of_the_dataclasses_in_their_groups():
 
 
 def test_every_parameter_says_what_it_means():
-    for path, _, parameter in parameter_docs.leaves(Study):
+    for path, _, parameter in reference.leaves(Study):
         assert parameter.meaning, path
-    for group in {group for several in parameter_docs.taken_by().values() for group in several}:
+    for group in {group for several in reference.taken_by().values() for group in several}:
         assert schema.of_group(group)["description"] and all(p.meaning for p in schema.parameters(group)), group
 
 
 def test_the_editors_schema_and_the_docs_are_those_of_the_dataclasses():
     told = "run make docs"
     assert json.loads((ROOT / "workflow/schema/params.schema.json").read_text("utf-8")) == study_schema(), told
-    assert (ROOT / "docs/parameters.md").read_text("utf-8") == parameter_docs.table(), told
+    assert (ROOT / "docs/parameters.md").read_text("utf-8") == reference.table(), told
+    assert (ROOT / "src/embscale/README.md").read_text("utf-8") == reference.package_map(), told
     first = (ROOT / "params.yaml").read_text("utf-8").partition("\n")[0]
     assert first == "# yaml-language-server: $schema=workflow/schema/params.schema.json"
 

@@ -34,8 +34,7 @@ rule fetch_table:
         held="",
     shell:
         "python src/embscale extract {params.checkpoint} {params.held}"
-        " --subfolder {params.subfolder} {params.tensor}"
-        " --max-table-gb {params.max_table_gb}"
+        " --subfolder {params.subfolder} {params.tensor} --max-table-gb {params.max_table_gb}"
         " --output {output.table:q} 2> {log:q}"
 
 
@@ -84,8 +83,7 @@ rule fetch_tokenizer:
         ),
         folder=subpath(output.tokenizer, parent=True),
     shell:
-        "python src/embscale fetch-tokenizer {params.tokenizer}"
-        " --output {params.folder:q} 2> {log:q}"
+        "python src/embscale fetch-tokenizer {params.tokenizer} --output {params.folder:q} 2> {log:q}"
 
 
 rule fetch_checkpoint:
@@ -110,8 +108,7 @@ rule fetch_checkpoint:
         ),
         folder=subpath(output.config, parent=True),
     shell:
-        "python src/embscale fetch-checkpoint {params.checkpoint}"
-        " --subfolder {params.subfolder}"
+        "python src/embscale fetch-checkpoint {params.checkpoint} --subfolder {params.subfolder}"
         " --output {params.folder:q} 2> {log:q}"
 
 
@@ -135,8 +132,7 @@ rule fetch_task:
     params:
         folder=subpath(output.corpus, parent=True),
     shell:
-        "python src/embscale fetch-task {wildcards.task}"
-        " --output {params.folder:q} 2> {log:q}"
+        "python src/embscale fetch-task {wildcards.task} --output {params.folder:q} 2> {log:q}"
 
 
 rule fetch_texts:
@@ -163,11 +159,8 @@ rule fetch_texts:
         split=lambda wildcards: config["texts"][wildcards.texts]["split"],
         column=lambda wildcards: config["texts"][wildcards.texts]["column"],
     shell:
-        "python src/embscale fetch-texts {params.dataset}"
-        " --subset {params.subset:q}"
-        " --split {params.split:q}"
-        " --column {params.column:q}"
-        " --output {output.texts:q} 2> {log:q}"
+        "python src/embscale fetch-texts {params.dataset} --subset {params.subset:q} --split {params.split:q}"
+        " --column {params.column:q} --output {output.texts:q} 2> {log:q}"
 
 
 rule inventory:
@@ -194,10 +187,6 @@ rule inventory:
         token="--token" if has_token() else "",
         limits=group_flags(Limits, config["hub"]),
     shell:
-        "python src/embscale inventory"
-        " --suites {params.suites:q}"
-        " --layer-suites {params.layer_suites:q}"
-        " --local-paths {params.local_paths:q}"
-        " --registry {input.registry:q}"
-        " --pins {input.pins:q} {params.token} {params.limits}"
-        " --output {output.csv:q} 2> {log:q}"
+        "python src/embscale inventory --suites {params.suites:q} --layer-suites {params.layer_suites:q}"
+        " --local-paths {params.local_paths:q} --registry {input.registry:q}"
+        " --pins {input.pins:q} {params.token} {params.limits} --output {output.csv:q} 2> {log:q}"

@@ -63,7 +63,6 @@ rule states:
         "<benchmarks>/states/{source}-{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         checkpoint=lambda wildcards, input: Path(input.checkpoint[0]).parent,
         tokenizer=subpath(input.tokenizer, parent=True),
@@ -71,13 +70,9 @@ rule states:
         sample=group_flags(Sample, SETTINGS),
         running=group_flags(Running, SETTINGS),
     shell:
-        "python src/embscale states {params.checkpoint:q}"
-        " --tokenizer {params.tokenizer:q}"
-        " --texts {input.texts:q} {params.source}"
-        " {params.sample} {params.running}"
-        " --first-position 0"
-        " --threads {threads}"
-        " --output {output.states:q} 2> {log:q}"
+        "python src/embscale states {params.checkpoint:q} --tokenizer {params.tokenizer:q}"
+        " --texts {input.texts:q} {params.source} {params.sample} {params.running} --first-position 0"
+        " --threads {threads} --output {output.states:q} 2> {log:q}"
 
 
 rule probe:
@@ -96,23 +91,15 @@ rule probe:
         "<benchmarks>/probe/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         **OF_MODEL,
         fits=FITS,
         texts=MAIN_SOURCE,
         probe=group_flags(Probe, SETTINGS),
     shell:
-        "python src/embscale probe {input.states:q}"
-        " {params.probe} {params.fits}"
-        " --texts {params.texts}"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " --step {params.step}"
-        " --threads {threads}"
-        " --output {output.rows:q}"
-        " --confusion {output.confusion:q}"
-        " --curves {output.curves:q} 2> {log:q}"
+        "python src/embscale probe {input.states:q} {params.probe} {params.fits} --texts {params.texts}"
+        " --suite {params.suite} --model {wildcards.model} --step {params.step} --threads {threads}"
+        " --output {output.rows:q} --confusion {output.confusion:q} --curves {output.curves:q} 2> {log:q}"
 
 
 rule grid:
@@ -129,7 +116,6 @@ rule grid:
         "<benchmarks>/grid/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         **OF_MODEL,
         fits=FITS,
@@ -138,14 +124,9 @@ rule grid:
         split=SPLIT,
         epochs=group_flags(Epochs, SETTINGS),
     shell:
-        "python src/embscale grid {input.states:q}"
-        " {params.grid} {params.split} {params.epochs} {params.fits}"
-        " --texts {params.texts}"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " --step {params.step}"
-        " --threads {threads}"
-        " --output {output.rows:q} 2> {log:q}"
+        "python src/embscale grid {input.states:q} {params.grid} {params.split} {params.epochs} {params.fits}"
+        " --texts {params.texts} --suite {params.suite} --model {wildcards.model} --step {params.step}"
+        " --threads {threads} --output {output.rows:q} 2> {log:q}"
 
 
 rule ablate:
@@ -162,7 +143,6 @@ rule ablate:
         "<benchmarks>/ablate/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         **OF_MODEL,
         fits=FITS,
@@ -170,14 +150,9 @@ rule ablate:
         ablations=group_flags(Ablations, SETTINGS),
         split=SPLIT,
     shell:
-        "python src/embscale ablate {input.states:q}"
-        " {params.ablations} {params.split} {params.fits}"
-        " --texts {params.texts}"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " --step {params.step}"
-        " --threads {threads}"
-        " --output {output.rows:q} 2> {log:q}"
+        "python src/embscale ablate {input.states:q} {params.ablations} {params.split} {params.fits}"
+        " --texts {params.texts} --suite {params.suite} --model {wildcards.model} --step {params.step}"
+        " --threads {threads} --output {output.rows:q} 2> {log:q}"
 
 
 rule transfer:
@@ -196,7 +171,6 @@ rule transfer:
         "<benchmarks>/transfer/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         **OF_MODEL,
         fits=FITS,
@@ -204,12 +178,8 @@ rule transfer:
             f"{name}={path}" for name, path in zip(SOURCES, input.states)
         ],
     shell:
-        "python src/embscale transfer {params.fits}"
-        " --states {params.states:q}"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " --step {params.step}"
-        " --threads {threads}"
+        "python src/embscale transfer {params.fits} --states {params.states:q} --suite {params.suite}"
+        " --model {wildcards.model} --step {params.step} --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"
 
 
@@ -228,7 +198,6 @@ rule geometry:
         "<benchmarks>/geometry/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         **OF_MODEL,
         texts=MAIN_SOURCE,
@@ -237,13 +206,8 @@ rule geometry:
         geometry=group_flags(Geometry, SETTINGS["geometry"]),
     shell:
         "python src/embscale geometry {input.states:q} {params.geometry} {params.positions}"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " --step {params.step}"
-        " --tied {params.tied}"
-        " --texts {params.texts}"
-        " --threads {threads}"
-        " --norms {output.norms:q}"
+        " --suite {params.suite} --model {wildcards.model} --step {params.step} --tied {params.tied}"
+        " --texts {params.texts} --threads {threads} --norms {output.norms:q}"
         " --output {output.structure:q} 2> {log:q}"
 
 
@@ -262,7 +226,6 @@ rule reductions:
         "<benchmarks>/reductions/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         **OF_MODEL,
         texts=MAIN_SOURCE,
@@ -271,13 +234,8 @@ rule reductions:
         reductions=group_flags(Reductions, SETTINGS["reductions"]),
     shell:
         "python src/embscale reductions {input.states:q} {params.reductions} {params.positions}"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " --step {params.step}"
-        " --tied {params.tied}"
-        " --texts {params.texts}"
-        " --threads {threads}"
-        " --quality {output.quality:q}"
+        " --suite {params.suite} --model {wildcards.model} --step {params.step} --tied {params.tied}"
+        " --texts {params.texts} --threads {threads} --quality {output.quality:q}"
         " --output {output.points:q} 2> {log:q}"
 
 
@@ -298,7 +256,6 @@ rule logit_lens:
         "<benchmarks>/logit_lens/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         **OF_MODEL,
         checkpoint=lambda wildcards, input: Path(input.checkpoint[0]).parent,
@@ -308,13 +265,8 @@ rule logit_lens:
         lens=group_flags(LogitLens, SETTINGS["logit_lens"]),
     shell:
         "python src/embscale logit-lens {params.checkpoint:q} {input.states:q} {params.lens} {params.positions}"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " --step {params.step}"
-        " --tied {params.tied}"
-        " --texts {params.texts}"
-        " --threads {threads}"
-        " --output {output.rows:q} 2> {log:q}"
+        " --suite {params.suite} --model {wildcards.model} --step {params.step} --tied {params.tied}"
+        " --texts {params.texts} --threads {threads} --output {output.rows:q} 2> {log:q}"
 
 
 rule layer_claims:
@@ -346,18 +298,10 @@ rule layer_claims:
         texts=MAIN_SOURCE,
         other_texts=list(SOURCES)[1],
     shell:
-        "python src/embscale layer-claims"
-        " --probes {input.probes:q}"
-        " --grid {input.grid:q}"
-        " --transfer {input.transfer:q}"
-        " --ablations {input.ablations:q}"
-        " --structure {input.structure:q}"
-        " --quality {input.quality:q}"
-        " --claims {input.claims:q}"
-        " --texts {params.texts}"
-        " --other-texts {params.other_texts}"
-        " --tables {params.tables:q}"
-        " --output {output.claims:q} 2> {log:q}"
+        "python src/embscale layer-claims --probes {input.probes:q} --grid {input.grid:q}"
+        " --transfer {input.transfer:q} --ablations {input.ablations:q} --structure {input.structure:q}"
+        " --quality {input.quality:q} --claims {input.claims:q} --texts {params.texts}"
+        " --other-texts {params.other_texts} --tables {params.tables:q} --output {output.claims:q} 2> {log:q}"
 
 
 rule layer_costs:
@@ -386,6 +330,5 @@ rule layer_costs:
         steps="states probe grid ablate transfer geometry reductions logit_lens",
         folder=subpath(output.rows, parent=True),
     shell:
-        "python src/embscale costs {params.folder:q}/benchmarks"
-        " --steps {params.steps}"
+        "python src/embscale costs {params.folder:q}/benchmarks --steps {params.steps}"
         " --output {output.rows:q} 2> {log:q}"

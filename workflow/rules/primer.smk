@@ -30,14 +30,12 @@ rule primer_of_table:
         "<benchmarks>/primer/{of_table}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         tokenizer=subpath(input.tokenizer, parent=True),
         settings=lambda wildcards: primer_flags(wildcards.of_table),
     shell:
         "python src/embscale primer {wildcards.of_table} {input.table:q}"
-        " --tokenizer {params.tokenizer:q} {params.settings}"
-        " --threads {threads}"
+        " --tokenizer {params.tokenizer:q} {params.settings} --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"
 
 
@@ -57,8 +55,7 @@ rule primer_alone:
     params:
         settings=lambda wildcards: primer_flags(wildcards.alone),
     shell:
-        "python src/embscale primer {wildcards.alone} {params.settings}"
-        " --output {output.rows:q} 2> {log:q}"
+        "python src/embscale primer {wildcards.alone} {params.settings} --output {output.rows:q} 2> {log:q}"
 
 
 rule sizes:
@@ -77,8 +74,7 @@ rule sizes:
     conda:
         "../envs/embscale.yaml"
     shell:
-        "python src/embscale primer sizes --registry {input.registry:q}"
-        " --output {output.rows:q}"
+        "python src/embscale primer sizes --registry {input.registry:q} --output {output.rows:q}"
         " --partial {output.partial:q} 2> {log:q}"
 
 
@@ -104,11 +100,8 @@ rule positions:
         suite=lambda wildcards: SUITES.get(wildcards.model, "learned"),
         step=lambda wildcards: step_of(last_checkpoint(wildcards)),
     shell:
-        "python src/embscale positions {params.checkpoint:q} {params.positions}"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " --step {params.step}"
-        " --output {output.rows:q} 2> {log:q}"
+        "python src/embscale positions {params.checkpoint:q} {params.positions} --suite {params.suite}"
+        " --model {wildcards.model} --step {params.step} --output {output.rows:q} 2> {log:q}"
 
 
 rule position_scores:
@@ -131,7 +124,6 @@ rule position_scores:
         "<benchmarks>/position_scores.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         checkpoint=lambda wildcards, input: Path(input.checkpoint[0]).parent,
         task=lambda wildcards, input: Path(input.task[0]).parent,
@@ -140,11 +132,6 @@ rule position_scores:
         bootstrap=BOOTSTRAP,
         model=LEARNED,
     shell:
-        "python src/embscale position-scores {params.checkpoint:q}"
-        " --beir {params.task:q}"
-        " --tokens {input.tokens:q}"
-        " --metric {params.metric} {params.seeds} {params.bootstrap}"
-        " --threads {threads}"
-        " --suite learned"
-        " --model {params.model}"
-        " --output {output.rows:q} 2> {log:q}"
+        "python src/embscale position-scores {params.checkpoint:q} --beir {params.task:q}"
+        " --tokens {input.tokens:q} --metric {params.metric} {params.seeds} {params.bootstrap}"
+        " --threads {threads} --suite learned --model {params.model} --output {output.rows:q} 2> {log:q}"

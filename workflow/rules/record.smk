@@ -29,9 +29,5 @@ rule keep:
         folder=subpath(output.metrics, parent=True),
         metric=config["scores"]["primary_metric"],
     shell:
-        "python src/embscale keep"
-        " --scores {input.scores:q}"
-        " --layers {input.layers:q}"
-        " --claims {input.claims:q}"
-        " --metric {params.metric}"
-        " --output {params.folder:q} 2> {log:q}"
+        "python src/embscale keep --scores {input.scores:q} --layers {input.layers:q} --claims {input.claims:q}"
+        " --metric {params.metric} --output {params.folder:q} 2> {log:q}"

@@ -109,12 +109,8 @@ rule draw:
             "--where", FIGURE_FILTERS.get(wildcards.figure, [])
         ),
     shell:
-        "python src/embscale draw {wildcards.figure}"
-        " --rows {input.rows:q} {params.where}"
-        " --svg {output.svg:q}"
-        " --partial {output.partial:q}"
-        " --data {output.data:q}"
-        " --image figures/{wildcards.figure}.svg 2> {log:q}"
+        "python src/embscale draw {wildcards.figure} --rows {input.rows:q} {params.where} --svg {output.svg:q}"
+        " --partial {output.partial:q} --data {output.data:q} --image figures/{wildcards.figure}.svg 2> {log:q}"
 
 
 rule numbers:
@@ -173,22 +169,11 @@ rule numbers:
         kept=subpath(input.kept, parent=True),
         record=RECORDED,
     shell:
-        "python src/embscale numbers"
-        " --study {params.study}"
-        " --task {params.task:q}"
-        " --scores {input.scores:q}"
-        " {params.where}"
-        " --inventory {input.inventory:q} {params.other_tasks}"
-        " --probes {input.probes:q}"
-        " --texts {params.texts:q}"
-        " --primer {input.primer:q}"
-        " --losses {input.losses:q}"
-        " --vocab-size {params.vocab_size}"
-        " --kept {params.kept:q}"
-        " --recorded {params.record:q}"
-        " --figures {input.figures:q}"
-        " --variables {output.variables:q}"
-        " --tables {params.tables:q} 2> {log:q}"
+        "python src/embscale numbers --study {params.study} --task {params.task:q} --scores {input.scores:q}"
+        " {params.where} --inventory {input.inventory:q} {params.other_tasks} --probes {input.probes:q}"
+        " --texts {params.texts:q} --primer {input.primer:q} --losses {input.losses:q}"
+        " --vocab-size {params.vocab_size} --kept {params.kept:q} --recorded {params.record:q}"
+        " --figures {input.figures:q} --variables {output.variables:q} --tables {params.tables:q} 2> {log:q}"
 
 
 # A result of each kind of job, whose note tells with which settings it was run.
@@ -256,14 +241,9 @@ rule appendix:
         tables=subpath(output.settings, parent=True),
         other_tasks=lambda wildcards, input: flags("--other-tasks", input.other_tasks),
     shell:
-        "python src/embscale appendix"
-        " --made {input.made:q}"
-        " --inventory {input.inventory:q}"
-        " --claims {input.claims:q} {params.other_tasks}"
-        " --partials {input.partials:q}"
-        " --readme {input.readme:q}"
-        " --scores {input.scores:q}"
-        " --probes {input.probes:q}"
+        "python src/embscale appendix --made {input.made:q} --inventory {input.inventory:q}"
+        " --claims {input.claims:q} {params.other_tasks} --partials {input.partials:q}"
+        " --readme {input.readme:q} --scores {input.scores:q} --probes {input.probes:q}"
         " --tables {params.tables:q} 2> {log:q}"
 
 
@@ -311,15 +291,9 @@ rule check:
         ],
         models=LAYER_MODELS,
     shell:
-        "python src/embscale check {input.results:q}"
-        " --folder {params.folder:q}"
-        " --scores {input.scores:q}"
-        " --layers {input.layers:q}"
-        " --tasks {params.tasks:q} {params.metrics}"
-        " --tables {params.tables:q}"
-        " --random {params.random:q}"
-        " --layer-models {params.models:q}"
-        " --output {output.report:q} 2> {log:q}"
+        "python src/embscale check {input.results:q} --folder {params.folder:q} --scores {input.scores:q}"
+        " --layers {input.layers:q} --tasks {params.tasks:q} {params.metrics} --tables {params.tables:q}"
+        " --random {params.random:q} --layer-models {params.models:q} --output {output.report:q} 2> {log:q}"
 
 
 rule text:
@@ -402,15 +376,9 @@ rule explorer:
         metric=config["scores"]["primary_metric"],
         tokenizer=subpath(input.tokenizer, parent=True),
     shell:
-        "python src/embscale explorer"
-        " --title {params.title:q}"
-        " --metric {params.metric}"
-        " --scores {input.scores:q}"
-        " --facts {input.facts:q}"
-        " --points {input.points:q}"
-        " --confusion {input.confusion:q}"
-        " --layers {input.layers:q}"
-        " --tokenizer ladder={params.tokenizer:q}"
+        "python src/embscale explorer --title {params.title:q} --metric {params.metric}"
+        " --scores {input.scores:q} --facts {input.facts:q} --points {input.points:q}"
+        " --confusion {input.confusion:q} --layers {input.layers:q} --tokenizer ladder={params.tokenizer:q}"
         " --output {output.page:q} 2> {log:q}"
 
 
@@ -480,24 +448,14 @@ rule render:
         commit="\"$(git describe --always --dirty 2> /dev/null || echo 'not known')\"",
     shell:
         "exec 2> {log:q};"
-        " python src/embscale project {input.source:q}"
-        " --commit {params.commit}"
-        " --data {params.site}/data"
+        " python src/embscale project {input.source:q} --commit {params.commit} --data {params.site}/data"
         " --link Explorer={params.site}/explorer.html"
         " --link 'Chapter by chapter={params.site}/chapters/index.html';"
-        " python src/embscale render {input.source:q} {params.inputs}"
-        " --renderer {params.renderer}"
-        " --commit {params.commit}"
-        " --data data"
-        " --link Explorer=explorer.html"
-        " --link 'Chapter by chapter=chapters/index.html'"
-        " --output {output.page:q};"
-        " python src/embscale chapters {input.source:q} {params.inputs}"
-        " --commit {params.commit}"
-        " --data ../data"
-        " --link Explorer=../explorer.html"
-        " --link 'All on one page=../index.html'"
-        " --output {output.chapters:q};"
+        " python src/embscale render {input.source:q} {params.inputs} --renderer {params.renderer}"
+        " --commit {params.commit} --data data --link Explorer=explorer.html"
+        " --link 'Chapter by chapter=chapters/index.html' --output {output.page:q};"
+        " python src/embscale chapters {input.source:q} {params.inputs} --commit {params.commit} --data ../data"
+        " --link Explorer=../explorer.html --link 'All on one page=../index.html' --output {output.chapters:q};"
         " cp {output.chapters:q}/index.html.note.json {output.chapters_note:q}"
 
 
@@ -528,9 +486,14 @@ rule publish:
 
 
 rule docs:
-    """Bring the pictures and findings of the documentation up to date; run by hand, as git keeps them."""
+    """Bring the generated parts of the documentation up to date; run by hand, as git keeps them."""
     input:
-        code=["workflow/lib/rulegraph.py", "workflow/lib/readme.py"],
+        code=[
+            "workflow/lib/rulegraph.py",
+            "workflow/lib/readme.py",
+            "workflow/lib/reference.py",
+            *sorted(str(path) for path in Path("src/embscale").rglob("*.py")),
+        ],
         rules=[
             "Snakefile",
             *sorted(str(path) for path in Path("workflow/rules").glob("*.smk")),
@@ -540,6 +503,11 @@ rule docs:
     output:
         rules="docs/rules.md",
         figure="docs/scaling.svg",
+        reference=[
+            "workflow/schema/params.schema.json",
+            "docs/parameters.md",
+            "src/embscale/README.md",
+        ],
     log:
         "<logs>/docs.log",
     benchmark:
@@ -549,5 +517,6 @@ rule docs:
     shell:
         "exec 2> {log:q};"
         " snakemake --rulegraph mermaid-js --nolock | python workflow/lib/rulegraph.py {output.rules:q};"
+        " python workflow/lib/reference.py {output.reference:q};"
         " cp {input.figure:q} {output.figure:q};"
         " python workflow/lib/readme.py {input.variables:q} README.md"

@@ -36,7 +36,6 @@ rule score:
         "<benchmarks>/score/{task}-{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         **SCORING,
         tables=lambda wildcards, input: [
@@ -48,13 +47,9 @@ rule score:
         tokenizer=lambda wildcards: TOKENIZERS[wildcards.model],
     shell:
         "python src/embscale score {params.tables:q} {params.variants} --variants-of last"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " --tokenizer-name {params.tokenizer}"
-        " --beir {params.task:q}"
-        " --tokens {input.tokens:q} {params.metrics} {params.bootstrap}"
-        " --threads {threads}"
-        " --per-query {output.scores:q} 2> {log:q}"
+        " --suite {params.suite} --model {wildcards.model} --tokenizer-name {params.tokenizer}"
+        " --beir {params.task:q} --tokens {input.tokens:q} {params.metrics} {params.bootstrap}"
+        " --threads {threads} --per-query {output.scores:q} 2> {log:q}"
 
 
 use rule tokenize as tokenize_otherwise with:
@@ -105,7 +100,6 @@ rule score_factors:
         "<benchmarks>/score_factors/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         metric=config["scores"]["primary_metric"],
         tables=lambda wildcards, input: [
@@ -123,14 +117,9 @@ rule score_factors:
         tokenizer=lambda wildcards: TOKENIZERS[wildcards.model],
     shell:
         "python src/embscale score {params.tables:q} {params.variants} --variants-of last"
-        " --pooling {params.pooling}"
-        " --metrics {params.metric}"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " --tokenizer-name {params.tokenizer}"
-        " --beir {params.tasks:q}"
-        " --tokens {input.tokens:q} {params.bootstrap}"
-        " --threads {threads}"
+        " --pooling {params.pooling} --metrics {params.metric} --suite {params.suite} --model {wildcards.model}"
+        " --tokenizer-name {params.tokenizer} --beir {params.tasks:q}"
+        " --tokens {input.tokens:q} {params.bootstrap} --threads {threads}"
         " --per-query {output.scores:q} 2> {log:q}"
 
 
@@ -155,11 +144,8 @@ rule factors:
         special_tokens=config["tokenizer"]["special_tokens"],
         bootstrap=BOOTSTRAP,
     shell:
-        "python src/embscale factors {input.scores:q}"
-        " --variant full"
-        " --pooling mean"
-        " --special-tokens {params.special_tokens} {params.bootstrap}"
-        " --output {output.rows:q} 2> {log:q}"
+        "python src/embscale factors {input.scores:q} --variant full --pooling mean"
+        " --special-tokens {params.special_tokens} {params.bootstrap} --output {output.rows:q} 2> {log:q}"
 
 
 rule score_static:
@@ -182,19 +168,14 @@ rule score_static:
         "<benchmarks>/score/{task}-static-{method}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         **SCORING,
         variants=several("--variants", config["static"]["variants"]),
         tokenizer=config["tokenizer"]["name"],
     shell:
         "python src/embscale score {input.tables:q} {params.variants} {params.metrics} {params.bootstrap}"
-        " --suite {wildcards.method}"
-        " --tokenizer-name {params.tokenizer}"
-        " --beir {params.task:q}"
-        " --tokens {input.tokens:q}"
-        " --threads {threads}"
-        " --per-query {output.scores:q} 2> {log:q}"
+        " --suite {wildcards.method} --tokenizer-name {params.tokenizer} --beir {params.task:q}"
+        " --tokens {input.tokens:q} --threads {threads} --per-query {output.scores:q} 2> {log:q}"
 
 
 rule score_random:
@@ -212,7 +193,6 @@ rule score_random:
         "<benchmarks>/score/{task}-random-{tokenizer}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         **SCORING,
         tables=lambda wildcards: [
@@ -222,11 +202,8 @@ rule score_random:
         ],
     shell:
         "python src/embscale score {params.tables:q} overlap overlap_idf bm25 {params.metrics} {params.bootstrap}"
-        " --tokenizer-name {wildcards.tokenizer}"
-        " --beir {params.task:q}"
-        " --tokens {input.tokens:q}"
-        " --threads {threads}"
-        " --per-query {output.scores:q} 2> {log:q}"
+        " --tokenizer-name {wildcards.tokenizer} --beir {params.task:q} --tokens {input.tokens:q}"
+        " --threads {threads} --per-query {output.scores:q} 2> {log:q}"
 
 
 rule gather:
@@ -267,8 +244,7 @@ rule gather:
     params:
         bootstrap=BOOTSTRAP,
     shell:
-        "python src/embscale gather {input.scores:q} {params.bootstrap}"
-        " --csv {output.csv:q}"
+        "python src/embscale gather {input.scores:q} {params.bootstrap} --csv {output.csv:q}"
         " --parquet {output.parquet:q} 2> {log:q}"
 
 
@@ -289,7 +265,6 @@ rule evaluate:
         "<benchmarks>/evaluate/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     resources:
         downloads=1,
     params:
@@ -303,14 +278,9 @@ rule evaluate:
         tokenisation=group_flags(Tokenisation, config["tokenizer"]),
         bootstrap=BOOTSTRAP,
     shell:
-        "python src/embscale evaluate {params.table:q} {params.tasks}"
-        " --tokenizer {params.tokenizer:q}"
-        " --tokenizer-name {params.tokenizer_name}"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " {params.tokenisation} {params.bootstrap}"
-        " --threads {threads}"
-        " --output {output.scores:q} 2> {log:q}"
+        "python src/embscale evaluate {params.table:q} {params.tasks} --tokenizer {params.tokenizer:q}"
+        " --tokenizer-name {params.tokenizer_name} --suite {params.suite} --model {wildcards.model}"
+        " {params.tokenisation} {params.bootstrap} --threads {threads} --output {output.scores:q} 2> {log:q}"
 
 
 rule claims:
@@ -344,18 +314,10 @@ rule claims:
         metric=config["scores"]["primary_metric"],
         bootstrap=BOOTSTRAP,
     shell:
-        "python src/embscale claims {input.scores:q}"
-        " --claims {input.claims:q}"
-        " --registry {input.registry:q}"
-        " --pins {input.pins:q}"
-        " --task {params.task}"
-        " --ladder-task {params.ladder_task}"
-        " --metric {params.metric}"
-        " --where pooling=mean"
-        " --where special_tokens={params.special_tokens}"
-        " {params.bootstrap}"
-        " --output {output.csv:q}"
-        " --trends {output.trends:q}"
+        "python src/embscale claims {input.scores:q} --claims {input.claims:q} --registry {input.registry:q}"
+        " --pins {input.pins:q} --task {params.task} --ladder-task {params.ladder_task}"
+        " --metric {params.metric} --where pooling=mean --where special_tokens={params.special_tokens}"
+        " {params.bootstrap} --output {output.csv:q} --trends {output.trends:q}"
         " --tables {params.tables:q} 2> {log:q}"
 
 
@@ -375,8 +337,7 @@ rule compare:
     conda:
         "../envs/embscale.yaml"
     shell:
-        "python src/embscale compare {input.scores:q}"
-        " --output {output.csv:q}"
+        "python src/embscale compare {input.scores:q} --output {output.csv:q}"
         " --partial {output.partial:q} 2> {log:q}"
 
 
@@ -402,7 +363,6 @@ rule table_metrics:
         "<benchmarks>/table_metrics/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         tables=lambda wildcards, input: [
             f"{step_of(checkpoint)}={path}"
@@ -411,12 +371,8 @@ rule table_metrics:
         suite=lambda wildcards: SUITES[wildcards.model],
         tied=lambda wildcards: tied(wildcards.model),
     shell:
-        "python src/embscale table-geometry {params.tables:q}"
-        " --tokens {input.tokens:q}"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " --tied {params.tied}"
-        " --threads {threads}"
+        "python src/embscale table-geometry {params.tables:q} --tokens {input.tokens:q} --suite {params.suite}"
+        " --model {wildcards.model} --tied {params.tied} --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"
 
 
@@ -444,19 +400,14 @@ rule words:
         "<benchmarks>/words/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         tokenizer=subpath(input.tokenizer, parent=True),
         table=lambda wildcards, input: f"{step_of(CHECKPOINTS[wildcards.model][-1])}={input.table}",
         words=group_flags(Words, config["words"]),
         suite=lambda wildcards: SUITES[wildcards.model],
     shell:
-        "python src/embscale words {params.table:q}"
-        " --tokenizer {params.tokenizer:q} {params.words}"
-        " --tokens {input.tokens:q}"
-        " --suite {params.suite}"
-        " --model {wildcards.model}"
-        " --threads {threads}"
+        "python src/embscale words {params.table:q} --tokenizer {params.tokenizer:q} {params.words}"
+        " --tokens {input.tokens:q} --suite {params.suite} --model {wildcards.model} --threads {threads}"
         " --output {output.rows:q} 2> {log:q}"
 
 
@@ -477,6 +428,5 @@ rule words_table:
     params:
         model=LADDER[-1],
     shell:
-        "python src/embscale words-table {input.rows:q}"
-        " --model {params.model}"
+        "python src/embscale words-table {input.rows:q} --model {params.model}"
         " --output {output.partial:q} 2> {log:q}"

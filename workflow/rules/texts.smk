@@ -25,8 +25,7 @@ rule harvest:
         folder=subpath(output.corpus, parent=True),
         harvest=group_flags(Harvest, config["corpus"]),
     shell:
-        "python src/embscale harvest {params.harvest}"
-        " --code {output.functions:q}"
+        "python src/embscale harvest {params.harvest} --code {output.functions:q}"
         " --output {params.folder:q} 2> {log:q}"
 
 
@@ -74,6 +73,5 @@ rule tokenize:
         folder=lambda wildcards: tokenizer_file(wildcards.tokenizer).parent,
         tokenisation=group_flags(Tokenisation, config["tokenizer"]),
     shell:
-        "python src/embscale tokenize {params.task:q}"
-        " --tokenizer {params.folder:q} {params.tokenisation}"
+        "python src/embscale tokenize {params.task:q} --tokenizer {params.folder:q} {params.tokenisation}"
         " --output {output.tokens:q} 2> {log:q}"

@@ -52,14 +52,9 @@ rule train:
         seed=group_flags(RunSeed, config["ladder"]),
         positions="rotary",
     shell:
-        "python src/embscale train"
-        " --corpus {params.task:q}"
-        " --tokens {input.tokens:q}"
-        " --tokenizer {params.tokenizer:q}"
-        " --width {wildcards.width}"
-        " --positions {params.positions}"
-        " {params.vocabulary} {params.recipe} {params.length} {params.seed}"
-        " --threads {threads}"
+        "python src/embscale train --corpus {params.task:q} --tokens {input.tokens:q}"
+        " --tokenizer {params.tokenizer:q} --width {wildcards.width} --positions {params.positions}"
+        " {params.vocabulary} {params.recipe} {params.length} {params.seed} --threads {threads}"
         " --output {params.folder:q} 2> {log:q}"
 
 
@@ -109,8 +104,7 @@ rule extract:
         checkpoint=subpath(input.config, parent=True),
         held="",
     shell:
-        "python src/embscale extract {params.checkpoint:q} {params.held}"
-        " --output {output.table:q} 2> {log:q}"
+        "python src/embscale extract {params.checkpoint:q} {params.held} --output {output.table:q} 2> {log:q}"
 
 
 use rule extract as extract_other with:
@@ -152,7 +146,6 @@ rule static:
         "<benchmarks>/static/{static}.tsv"
     conda:
         "../envs/embscale.yaml"
-    threads: 1
     params:
         task=subpath(input.corpus, parent=True),
         tokenizer=subpath(input.tokenizer, parent=True),
@@ -164,15 +157,9 @@ rule static:
         seed=group_flags(StaticSeed, config["static"]),
         settings=lambda wildcards: method_flags(STATIC[wildcards.static][0]),
     shell:
-        "python src/embscale static {params.method}"
-        " --corpus {params.task:q}"
-        " --tokens {input.tokens:q}"
-        " --tokenizer {params.tokenizer:q}"
-        " --max-tokens {params.max_tokens}"
-        " --order-seed {params.order_seed}"
-        " --dim {params.dim}"
-        " {params.vocabulary} {params.settings} {params.seed}"
-        " --threads {threads}"
+        "python src/embscale static {params.method} --corpus {params.task:q} --tokens {input.tokens:q}"
+        " --tokenizer {params.tokenizer:q} --max-tokens {params.max_tokens} --order-seed {params.order_seed}"
+        " --dim {params.dim} {params.vocabulary} {params.settings} {params.seed} --threads {threads}"
         " --output {output.table:q} 2> {log:q}"
 
 
@@ -204,12 +191,7 @@ rule warm_start:
         metric=config["scores"]["primary_metric"],
         bootstrap=BOOTSTRAP,
     shell:
-        "python src/embscale warm-start {input.table:q} {params.runs}"
-        " --corpus {params.task:q}"
-        " --tokens {input.tokens:q}"
-        " --tokenizer {params.tokenizer:q}"
-        " {params.vocabulary} {params.recipe}"
-        " --seed {wildcards.seed}"
-        " --threads {threads}"
-        " --metric {params.metric} {params.bootstrap}"
+        "python src/embscale warm-start {input.table:q} {params.runs} --corpus {params.task:q}"
+        " --tokens {input.tokens:q} --tokenizer {params.tokenizer:q} {params.vocabulary} {params.recipe}"
+        " --seed {wildcards.seed} --threads {threads} --metric {params.metric} {params.bootstrap}"
         " --output {output.rows:q} 2> {log:q}"

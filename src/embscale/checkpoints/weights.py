@@ -1,7 +1,6 @@
-"""Take one embedding table out of a checkpoint of any size, for little more than the bytes of the table.
+"""The tensors of a checkpoint: which files hold its weights, and where each tensor lies in them.
 
-Only directories of files are read (safetensors headers, pickles, indices), then the table's own bytes,
-which stream to disk in pieces.  They are never held in memory together.
+Only directories of files are read (safetensors headers, pickles, indices), and small tensors that are asked for.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Write what is known of every parameter where people look it up: a JSON Schema for editors, a table for readers.
+"""Write the reference pages: a JSON Schema of the parameters for editors, their table, and the map of the package.
 
-python workflow/lib/parameter_docs.py workflow/schema/params.schema.json docs/parameters.md
+Usage: ``python workflow/lib/reference.py workflow/schema/params.schema.json docs/parameters.md src/embscale/README.md``
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
@@ -82,7 +83,39 @@ def table() -> str:
     return HEAD + "".join(lines)
 
 
+# Folders in the order of the two stories: suites to scores, texts to probes, both to the report.
+FOLDERS = ["parameters", "texts", "checkpoints", "tables", "training", "scoring", "layers", "primer", "claims", "rows"]
+FOLDERS += ["plotting", "figures", "report", "explorer", "statistics", "provenance", "cli"]
+MAP_HEAD = """# The package, module by module
+
+Written by `make docs` from the first line of each module's docstring. Two stories run through the package from top to
+bottom, suites → checkpoints → tables → scores → figures and texts → hidden states → probes → figures; both end in the
+report. A folder imports folders that come before it in its story, never later ones (`tests/unit/test_layout.py`).
+
+At the top, `__main__` finds the commands; `errors`, `devices`, `threads` and `progress` are what all of them need;
+`resources/` holds the word lists.
+"""
+
+
+def first_line(path: Path) -> str:
+    """The first line of a module's docstring."""
+    return (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").partition("\n")[0]
+
+
+def package_map() -> str:
+    """The page with a phrase for each module."""
+    package, parts = ROOT / "src/embscale", [MAP_HEAD]
+    for folder in FOLDERS:
+        parts.append(f"\n## {folder}\n\n{first_line(package / folder / '__init__.py')}\n\n")
+        for path in sorted((package / folder).rglob("*.py")):
+            name = ".".join(path.relative_to(package / folder).with_suffix("").parts).removesuffix(".__init__")
+            if not name.rpartition(".")[2].startswith("_"):
+                parts.append(f"- `{name}`: {first_line(path)}\n")
+    return "".join(parts)
+
+
 if __name__ == "__main__":
-    schema_file, page = map(Path, sys.argv[1:])
+    schema_file, page, map_page = map(Path, sys.argv[1:])
+    map_page.write_text(package_map(), "utf-8")
     schema_file.write_text(json.dumps(study_schema(), indent=1, ensure_ascii=False) + "\n", "utf-8")
     page.write_text(table(), "utf-8")
