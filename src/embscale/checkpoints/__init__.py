@@ -1,1 +1,1 @@
-"""Published checkpoints: what is known of them, how their files are read, and which parts are fetched."""
+"""Published checkpoints: their registry, readers for their files, and what to fetch."""

@@ -1,9 +1,9 @@
-"""Directories of checkpoint files: which tensors a file holds, and where the bytes of each lie.
+"""Directories of checkpoint files: which tensors a file contains, and the byte range of each.
 
-Three containers are known: safetensors, and the two that ``torch.save`` has written, a zip archive and
-before torch 1.6 a row of pickles.  No tensor is read for a directory and no pickle is run: its opcodes are
-read here, against the short list of those that a flat dict of tensors takes.  What a file states is held
-against its size, so that no range leaves the file.
+Three containers are supported: safetensors, and the two formats of ``torch.save``: a zip archive and, before torch 1.6,
+a sequence of pickles.  Reading a directory reads no tensor and runs no pickle: opcodes are interpreted here, and only
+the few that a flat dict of tensors needs are allowed.  All offsets are checked against the file's size, so no range
+exceeds the file.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from embscale.checkpoints.dtypes import ITEM_SIZES
 from embscale.errors import EmbscaleError
 
-LARGEST = 25_000_000  # bytes of a safetensors header, as on the hub; all that is read may be twice as much
-MOST_OPCODES = 10_000_000  # a tensor takes about fifty
+LARGEST = 25_000_000  # bytes of a safetensors header, the hub's limit; a directory may take twice as much in total
+MOST_OPCODES = 10_000_000  # a tensor needs about fifty
 MOST_DIMENSIONS = 64  # as in torch
 LONGEST_LINE = 200
 
 SHARD = re.compile(r"\w[\w.-]*\.(safetensors|bin)", re.ASCII)
 
-# What the pickle of a flat dict of tensors names.  Nothing is imported: the names stand for what is done here.
+# Globals in the pickle of a flat dict of tensors.  Nothing is imported: the code below implements them.
 ORDERED_DICT, REBUILD = "collections OrderedDict", "torch._utils _rebuild_tensor_v2"
 STORAGES = {
     f"torch {word}Storage": dtype
@@ -39,7 +39,7 @@ STORAGES = {
         *(("Long", "I64"), ("Int", "I32"), ("Short", "I16"), ("Char", "I8"), ("Byte", "U8"), ("Bool", "BOOL")),
     )
 }
-# Its opcodes: those that make a value from nothing or read one, and those that the code below knows.
+# Allowed opcodes: those that create an empty value or read one, and those that the code below handles.
 FRESH: dict[str, Callable[[], Any]] = {"EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict}
 FRESH |= {"NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False}
 READ = {"BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE"}
@@ -52,22 +52,22 @@ LEGACY_MAGIC, LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 ENCRYPTED = 0x1
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, ..., lengths of the name and of the extra field
 
-# What the code below and the standard library raise at bytes that are not what they should be.
+# Exceptions that the code below and the standard library raise for malformed bytes.
 MALFORMED: tuple[type[Exception], ...] = (ArithmeticError, EOFError, LookupError, MemoryError, RuntimeError)
 MALFORMED += (TypeError, ValueError, struct.error, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """Where a tensor's bytes lie.
+    """Location of a tensor's bytes.
 
     Attributes:
         name: its name in the file.
-        dtype: safetensors' word for its dtype, such as ``BF16``.
-        shape: its shape; values lie row by row.
-        start: the place of its first byte in the file.
-        end: the place after its last byte.
-        crc32: checksum of exactly these bytes; None where the file holds none.
+        dtype: safetensors name of its dtype, such as ``BF16``.
+        shape: its shape; values are stored in row-major order.
+        start: offset of its first byte in the file.
+        end: offset after its last byte.
+        crc32: checksum of exactly these bytes; None if the file has none.
     """
 
     name: str
@@ -84,11 +84,11 @@ Locate = Callable[[str], StoredTensor]
 class Directory(Mapping[str, StoredTensor]):
     """The tensors of a checkpoint file by name.
 
-    What a file of ``torch.save`` says beside a tensor is read, and checked, only when the tensor is asked for:
-    a hub would have to be asked once for each.  Until then the file must stay open.
+    In files of ``torch.save``, the header of a tensor's storage is read and checked only when the tensor is accessed,
+    since each costs a request to the hub.  The file must stay open until then.
 
     Raises:
-        EmbscaleError: asked for a tensor that is not where it should be, or whose values do not lie row by row.
+        EmbscaleError: the tensor is not where it should be, or is not stored in row-major order.
     """
 
     def __init__(self, label: str, names: Collection[str], locate: Locate) -> None:
@@ -114,12 +114,12 @@ def directory(file: BinaryIO, *, size: int, label: str) -> Directory:
     """Every tensor of a checkpoint file.
 
     Args:
-        file: the file, seekable; little more than its directory is read.
+        file: a seekable file; little more than its directory is read.
         size: its size in bytes.
-        label: what messages call it.
+        label: its name in messages.
 
     Raises:
-        EmbscaleError: it is damaged, of another format, or holds something else than a flat dict of tensors.
+        EmbscaleError: it is damaged, in another format, or contains anything but a flat dict of tensors.
     """
     with _readable_errors(label):
         reader = cast(BinaryIO, _Reader(file, size))  # as much of one as is needed
@@ -135,10 +135,10 @@ def directory(file: BinaryIO, *, size: int, label: str) -> Directory:
 
 
 def index(text: bytes, *, label: str) -> dict[str, str]:
-    """The shard file of every tensor, from the index that lies beside the shards.
+    """The shard file of every tensor, from the index beside the shards.
 
     Raises:
-        EmbscaleError: it is no index, or a shard has another name than that of a checkpoint file beside it.
+        EmbscaleError: it is not an index, or names a shard that is not a checkpoint file in the same folder.
     """
     with _readable_errors(label):
         shards = _json(text).get("weight_map")
@@ -159,12 +159,12 @@ def _readable_errors(label: str) -> Iterator[None]:
         if not isinstance(error, ValueError | zipfile.BadZipFile):  # the others are terse
             cause = f"it is damaged ({type(error).__name__}: {cause})"
         raise EmbscaleError(
-            f"{label}: cannot tell where its tensors lie: {cause}; get it again, or the checkpoint in another format"
+            f"{label}: cannot locate its tensors: {cause}; download it again, or the checkpoint in another format"
         ) from error
 
 
 class _Reader:
-    """A file that gives no more bytes than directories take, whatever lengths it states."""
+    """A file that limits how many bytes can be read, whatever lengths its content claims."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size, self._left = file, size, 2 * LARGEST
@@ -199,7 +199,7 @@ class _Reader:
 
 
 def _json(text: bytes) -> dict[str, Any]:
-    """A JSON object in the strict sense: every key once, no number that is none."""
+    """Parse strict JSON: an object with unique keys and no NaN or infinity."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(found := dict(pairs)) < len(pairs):
@@ -216,7 +216,7 @@ def _json(text: bytes) -> dict[str, Any]:
 
 
 def _counts(values: object) -> tuple[int, ...]:
-    """A shape, a stride or a range, which are lists of whole numbers from 0."""
+    """Check a shape, a stride or a range: a list of non-negative integers."""
     if not isinstance(values, list | tuple) or len(values) > MOST_DIMENSIONS:
         raise ValueError(f"a {type(values).__name__} where a short list of counts belongs")
     if not all(type(value) is int and value >= 0 for value in values):
@@ -243,7 +243,7 @@ def _safetensors(file: BinaryIO, size: int) -> tuple[Collection[str], Locate]:
 
 
 def _stated(name: str, entry: object, origin: int) -> StoredTensor:
-    """A tensor as a safetensors header states it, places being counted from `origin`."""
+    """A tensor from its entry in a safetensors header; offsets are relative to `origin`."""
     if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= entry.keys():
         raise ValueError(f"{name!r:.80} has no dtype, shape or data_offsets")
     dtype, shape, (start, end) = entry["dtype"], _counts(entry["shape"]), _counts(entry["data_offsets"])
@@ -267,7 +267,7 @@ class _Storage(NamedTuple):
 
 
 class _View(NamedTuple):
-    """A tensor in a file of torch.save: a look at a storage."""
+    """A tensor in a file of torch.save: a view of a storage."""
 
     storage: _Storage
     offset: int
@@ -275,7 +275,7 @@ class _View(NamedTuple):
     stride: tuple[int, ...]
 
     def placed(self, name: str, start: int, crc32: int | None) -> StoredTensor:
-        """The tensor, given the place and the checksum of its storage."""
+        """The tensor, given the offset and the checksum of its storage."""
         rows_first = [math.prod(self.shape[i + 1 :]) for i in range(len(self.shape))]
         steps = zip(self.shape, self.stride, rows_first, strict=True)
         length, item = math.prod(self.shape), ITEM_SIZES[self.storage.dtype]
@@ -320,7 +320,7 @@ def _zip(file: BinaryIO) -> tuple[Collection[str], Locate]:
 
 
 def _data_start(file: BinaryIO, record: zipfile.ZipInfo, end: int) -> int:
-    """Where the bytes of a record begin: behind a header of its own, and they end before `end`."""
+    """Offset of a record's data, after its local header; the data must end before `end`."""
     file.seek(record.header_offset)
     signature, name, extra = LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size))
     start = record.header_offset + LOCAL_HEADER.size + name + extra
@@ -331,7 +331,7 @@ def _data_start(file: BinaryIO, record: zipfile.ZipInfo, end: int) -> int:
 
 
 def _legacy(file: BinaryIO, size: int) -> tuple[Collection[str], Locate]:
-    """The tensors of five pickles in a row; behind them lie the storages, each after its count in eight bytes."""
+    """The tensors of a legacy file: five pickles, then the storages, each after its length in eight bytes."""
     if _unpickle(file) != LEGACY_MAGIC or _unpickle(file) != LEGACY_PROTOCOL:
         raise ValueError("it is a pickle, but none that torch.save writes")
     system = _unpickle(file)
@@ -372,10 +372,10 @@ def _views(state: object) -> dict[str, _View]:
 
 
 def _unpickle(file: BinaryIO) -> object:
-    """What a pickle describes: numbers, words, tuples, lists, dicts, storages and tensors, and nothing else.
+    """Interpret a pickle of numbers, strings, tuples, lists, dicts, storages and tensors, and nothing else.
 
-    Values are compared, hashed and printed only where their type is known: tuples nested a million times
-    deep would end the process.
+    Values are compared, hashed and printed only if their type is known: a tuple nested a million levels deep would
+    crash the process.
     """
     stack: list[Any] = []
     outer: list[list[Any]] = []
@@ -417,7 +417,7 @@ def _unpickle(file: BinaryIO) -> object:
             case "REDUCE":
                 arguments, function = stack.pop(), stack.pop()
                 stack.append(_called(function, arguments))
-            case "BUILD":  # attributes of a dict: the versions of a model's modules
+            case "BUILD":  # attributes of a dict: the version numbers of a model's modules
                 stack.pop()
             case name if name in FRESH:
                 stack.append(FRESH[name]())
@@ -427,7 +427,7 @@ def _unpickle(file: BinaryIO) -> object:
 
 
 def _fill(target: object, items: list[Any]) -> None:
-    """Add items to a list, or keys and values by turns to a dict."""
+    """Add items to a list, or alternating keys and values to a dict."""
     if isinstance(target, list):
         target.extend(items)
         return
@@ -439,7 +439,7 @@ def _fill(target: object, items: list[Any]) -> None:
 
 def _storage(description: object) -> _Storage:
     match description:
-        # The last of six is a way of sharing that torch has given up.
+        # The last of six is a way of sharing that torch has abandoned.
         case ("storage", str(kind), str(key), str(), int(length), *rest) if kind in STORAGES and rest in ([], [None]):
             if length >= 0:
                 return _Storage(key, STORAGES[kind], length)

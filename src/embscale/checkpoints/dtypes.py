@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-# How each dtype that a checkpoint may store a table in is read.  numpy has no bfloat16: its bits are taken as integers.
+# How to read each dtype in which a checkpoint may store a table.  numpy has no bfloat16: its bits are read as integers.
 STORED = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 def to_float32(stored: np.ndarray, dtype: str) -> np.ndarray:
-    """Values as float32, the bits of a bfloat16 being the upper half of a float32's."""
+    """Values as float32; the bits of a bfloat16 are the upper half of a float32."""
     if dtype == "BF16":
         return (stored.astype(np.uint32) << 16).view(np.float32)
     return stored.astype(np.float32, copy=False)
 
 
 def round_to_bfloat16(values: np.ndarray) -> np.ndarray:
-    """Float32 values rounded to the nearest bfloat16, to the even one if two are as near (IEEE 754, 4.3.1).
+    """Round float32 values to the nearest bfloat16, ties to even (IEEE 754, 4.3.1).
 
-    Beyond bfloat16's largest number, 3.39e38, that is infinity.
+    Values beyond bfloat16's largest number, 3.39e38, become infinity.
     """
     bits = np.asarray(values, np.float32).view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32)
 
 
-# Bytes of one value, by safetensors' word for its dtype.
+# Bytes per value, by safetensors name of the dtype.
 ITEM_SIZES = (
     dict.fromkeys(("F64", "I64", "U64", "C64"), 8)
     | dict.fromkeys(("F32", "I32", "U32"), 4)

@@ -1,9 +1,9 @@
-"""Where each family of language models keeps its parts, and what it does to a row before block 1.
+"""Module and tensor names of each family of language models, and what happens to a row before block 1.
 
-The one place that knows names of modules and of tensors.  To add a family, add its ``model_type``
-(the word in ``config.json``) to `FAMILIES`; the tests then build a tiny model of it and check it.
-Names in checkpoints are endings: a tensor matches one if its name is the ending, or ends with a dot
-and the ending.  Of several endings the best comes first.
+This is the only module with names of modules and tensors.  To add a family, add its ``model_type`` (from
+``config.json``) to `FAMILIES`; the tests then build a tiny model of it and check it.
+Tensor names are suffixes: a tensor matches if its name is the suffix, or ends with a dot and the suffix.  Preferred
+suffixes come first.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ENCODERS = ("bert", "t5")
 
 @dataclass(frozen=True)
 class Positions:
-    """Learned vectors, one for each place in a text, that are added to the rows.
+    """Learned position vectors, one for each position in a text, that are added to the rows.
 
     Attributes:
-        table: endings of the tensor's name; its shape is ``[offset + places, width]``.
-        offset: rows that come before that of the first token.
+        table: endings of the tensor's name; its shape is ``[offset + positions, width]``.
+        offset: number of rows before that of the first token.
     """
 
     table: tuple[str, ...]
@@ -44,8 +44,8 @@ class Norm:
     Attributes:
         weight: endings of the tensor's name; its shape is ``[width]``.
         bias: the same.
-        epsilon_key: where ``config.json`` keeps what is added to the variance.
-        epsilon: its value where ``config.json`` does not say.
+        epsilon_key: key in ``config.json`` of the number added to the variance.
+        epsilon: its default if ``config.json`` lacks the key.
     """
 
     weight: tuple[str, ...]
@@ -56,24 +56,24 @@ class Norm:
 
 @dataclass(frozen=True)
 class Family:
-    """Names of a family's parts; modules as dotted paths below the model without its output head.
+    """Names of a family's parts; module paths are relative to the model without its output head.
 
-    The last five attributes say what happens to a row of the input table before block 1, in the order
-    in which it happens; `embscale.tables.effective` does the same.
+    The last five attributes describe what happens to a row of the input table before block 1, in order;
+    `embscale.tables.effective` applies it.
 
     Attributes:
         embedding: the input table's module.
         blocks: the list of blocks.
-        final_norm: the norm after the last block; None where each block ends with its own.
+        final_norm: the norm after the last block; None if each block ends with its own.
         input_tables: endings of the names that the input table has in checkpoints.
-        output_tables: the same for the output table; a tied checkpoint holds none, or the input table again.
+        output_tables: the same for the output table; a tied checkpoint has none, or a copy of the input table.
         model_class: class of `transformers` that loads the part with the blocks.
-        projection: endings of the name of the matrix ``[width, dims]`` that widens the rows of those
-            checkpoints whose table is narrower than the blocks.
-        root_scale: rows are multiplied by the square root of their length.
-        token_types: endings of the name of a table whose first row is added to every row: a text by itself
-            is all of the first type.
-        positions: learned positions.  Rotary, relative and ALiBi positions work inside the blocks.
+        projection: endings of the name of the matrix ``[width, dims]`` that projects rows to the width of the blocks,
+            in checkpoints whose table is narrower.
+        root_scale: rows are multiplied by the square root of their width.
+        token_types: endings of the name of a table whose first row is added to every row: a single text is all of the
+            first type.
+        positions: learned positions.  Rotary, relative and ALiBi positions act inside the blocks.
         norm: the norm before block 1.
     """
 
@@ -133,8 +133,8 @@ BERT = Family(
         1e-12,
     ),
 )
-# Only the encoder is studied.  A converted file keeps one of the three names of its shared table.
-# Where the table serves as the output table too, T5 divides by the root of the width: there alone, not here.
+# Only the encoder is studied.  A converted file has one of three names for its shared table.  If the table is also the
+# output table, T5 divides by the square root of the width at the output only.
 T5 = Family(
     "encoder.embed_tokens",
     "encoder.block",
@@ -170,8 +170,8 @@ class Anatomy:
         embedding: the input table, ``embedding.weight`` being ``[rows, dims]`` as stored.
         blocks: the blocks in the order in which they run.
         final_norm: the norm after the last block; None where there is none (BERT, opt-350m).
-        width: length of the vectors that blocks take and give; opt-350m's rows are shorter.
-        changes_rows: whether block 1 receives something else than the stored rows.
+        width: of the blocks' inputs and outputs; opt-350m's rows are narrower.
+        changes_rows: whether block 1 receives anything but the stored rows.
     """
 
     embedding: torch.nn.Embedding

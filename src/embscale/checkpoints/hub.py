@@ -1,8 +1,8 @@
-"""Read repositories of the Hugging Face Hub: commits, ranges of files, whole files, every answer checked.
+"""Read repositories of the Hugging Face Hub: commits, byte ranges, whole files; every response is checked.
 
-The hub's own client finds repositories, logs in and downloads whole files.  What it does not do is
-refuse a range that is not the one asked for, or a whole file with a changed bit: that is done here.
-A token comes from the environment or the standard login; it goes out with requests and nowhere else.
+The hub's own client finds repositories, logs in and downloads whole files.  It does not check that a range is the one
+requested, or that a whole file is intact; this module does.  A token comes from the environment or the standard login;
+it is sent with requests to the hub and nowhere else.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
 from embscale.errors import EmbscaleError
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
-BUSY = frozenset({408, 429, 500, 502, 503, 504})  # answers that another try may better
+BUSY = frozenset({408, 429, 500, 502, 503, 504})  # status codes worth retrying
 TRIES = 6
-FIRST_WAIT = 1.0  # seconds before the second try; then twice as many each time
+FIRST_WAIT = 1.0  # seconds before the second attempt; doubled each time
 LONGEST_WAIT = 120  # seconds; the hub counts requests in windows of five minutes
 TIMEOUT = httpx2.Timeout(30, connect=10)  # seconds without a byte
-SLOWEST = 20_000  # bytes a second; slower answers are broken off
-PATIENCE = 30  # seconds that an answer of any size may take
+SLOWEST = 20_000  # bytes per second; slower responses are aborted
+PATIENCE = 30  # seconds allowed for a response of any size
 
-# The client waits for ever unless told otherwise.
+# By default the client waits forever.
 get_session().timeout = TIMEOUT
 
 T = TypeVar("T")
 
 
 class Temporary(Exception):
-    """Something that another try may better; after `wait` seconds, if the server has said so."""
+    """A temporary failure worth retrying; after `wait` seconds, if the server gave a time."""
 
     def __init__(self, cause: str, wait: float | None = None) -> None:
         super().__init__(cause)
@@ -56,7 +56,7 @@ class Temporary(Exception):
 
 
 def resolve(repo: str, revision: str, *, kind: str = "model") -> str:
-    """The full commit that a branch, tag or commit of a repository names now."""
+    """The full hash of the commit that a branch, tag or commit of a repository currently refers to."""
     if COMMIT.fullmatch(revision):
         return revision
     what = f"{repo}@{revision}"
@@ -69,7 +69,7 @@ class HubFolder:
 
     Args:
         repo: ``OWNER/NAME``.
-        commit: all 40 digits, so that nothing moves between two reads.
+        commit: all 40 digits, so that nothing changes between two reads.
         subfolder: the folder inside the repository.
     """
 
@@ -81,11 +81,11 @@ class HubFolder:
         self._etags: dict[str, str] = {}
 
     def files(self) -> dict[str, int]:
-        """Sizes in bytes by name; asked for once."""
+        """Sizes in bytes by name; requested once."""
         return {name: entry.size for name, entry in self._listing().items()}
 
     def digest(self, name: str) -> str:
-        """What the hub itself says of a file's content; nothing is read for it."""
+        """The hub's own digest of a file; the file is not read."""
         entry = self._listing()[name]
         return f"sha256:{entry.lfs.sha256}" if entry.lfs else f"git-sha1:{entry.blob_id}"
 
@@ -94,15 +94,15 @@ class HubFolder:
         return f"{self.repo}@{self.commit[:12]}/{self.path(name)}"
 
     def fetch(self, name: str, start: int, end: int) -> bytes:
-        """The bytes ``[start, end)`` of a file, in one request that is repeated after faults that may pass.
+        """The bytes ``[start, end)`` of a file, in one request, retried after temporary failures.
 
         Raises:
-            EmbscaleError: the answer was another range, another file or too slow, or the hub refused.
+            EmbscaleError: the response was another range, another file or too slow, or the hub refused.
         """
         return trying(self.label(name), lambda: self._answer(name, start, end)) if end > start else b""
 
     def path(self, name: str) -> str:
-        """Where in the repository a file lies."""
+        """A file's path in the repository."""
         return f"{self.subfolder}/{name}" if self.subfolder else name
 
     def _listing(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class HubFolder:
                 what,
                 lambda: list(HfApi().list_repo_tree(self.repo, self.subfolder or None, revision=self.commit)),
             )
-            # Names are those of this folder alone, whatever else the answer tells of.
+            # Only files of this folder; the response may list others.
             files = [(entry.path.rpartition("/")[2], entry) for entry in found if hasattr(entry, "size")]
             self._entries = {name: entry for name, entry in files if entry.path == self.path(name)}
         return self._entries
@@ -121,7 +121,7 @@ class HubFolder:
         size = self.files()[name]
         headers = build_hf_headers() | {
             "Range": f"bytes={start}-{end - 1}",
-            # A cache that may compress an answer may also leave the range out of account.
+            # A cache that compresses a response may also ignore the requested range.
             "Accept-Encoding": "identity",
         }
         url = hf_hub_url(self.repo, self.path(name), revision=self.commit)
@@ -142,7 +142,7 @@ class HubFolder:
         return bytes(data)
 
     def _check(self, answer: httpx2.Response, name: str, expected: str) -> None:
-        """Stop before the body if the answer is not the range of the file that was asked for."""
+        """Stop before the body if the response is not the requested range of the file."""
         content_range = answer.headers.get("Content-Range", "no range")
         if answer.status_code != 206 or content_range != expected:
             raise EmbscaleError(
@@ -150,7 +150,7 @@ class HubFolder:
                 "server or a proxy before it does not serve ranges"
             )
         if answer.headers.get("Content-Encoding", "identity") != "identity":
-            raise EmbscaleError(f"{self.label(name)}: was sent compressed, so that its ranges mean nothing")
+            raise EmbscaleError(f"{self.label(name)}: was sent compressed, so byte ranges are meaningless")
         for part in [*answer.history, answer]:
             commit = part.headers.get("X-Repo-Commit", self.commit)
             if commit != self.commit:
@@ -161,26 +161,26 @@ class HubFolder:
 
 
 def download(repo: str, commit: str, folder: Path, *, names: Sequence[str], kind: str = "model") -> dict[str, Path]:
-    """Download files of a repository, and compare each with the hub's digest.
+    """Download files of a repository and verify each against the hub's digest.
 
-    An interrupted download is taken up where it ended.
+    An interrupted download is resumed.
 
     Args:
         repo: ``OWNER/NAME``.
         commit: all 40 digits.
         folder: gets the files, each at its path in the repository.
-        names: whole paths in the repository; those that it does not hold are passed over.
+        names: whole paths in the repository; names not in the repository are ignored.
         kind: of the repository, ``model`` or ``dataset``.
 
     Returns:
         Where each file lies, by its path in the repository.
 
     Raises:
-        EmbscaleError: the repository holds none of them, the hub refused, or a file's content is not what the hub says.
+        EmbscaleError: the repository has none of them, the hub refused, or a file does not match the hub's digest.
     """
     what = f"{repo}@{commit[:12]}"
     arguments: dict[str, Any] = {"revision": commit, "repo_type": kind, "local_dir": folder}
-    exactly = [glob.escape(name) for name in names]  # the client takes names for patterns
+    exactly = [glob.escape(name) for name in names]  # the client interprets names as patterns
     trying(what, lambda: snapshot_download(repo, allow_patterns=exactly, **arguments))
     if not constants.is_offline_mode():
         checked = trying(what, lambda: HfApi().verify_repo_checksums(repo, **arguments))
@@ -197,7 +197,7 @@ def download(repo: str, commit: str, folder: Path, *, names: Sequence[str], kind
 
 
 def trying(what: str, call: Callable[[], T]) -> T:
-    """The result of a request, tried again after faults that may pass, other faults told in words of ours."""
+    """The result of a request, retried after temporary failures; other failures become one-line messages."""
     for left in reversed(range(TRIES)):
         try:
             with readable_errors(what):
@@ -214,7 +214,7 @@ def trying(what: str, call: Callable[[], T]) -> T:
 
 @contextmanager
 def readable_errors(what: str) -> Iterator[None]:
-    """Turn the client's exceptions into ours.  Addresses are left out: a signed one is a secret for a while."""
+    """Turn the client's exceptions into ours.  URLs are left out: a signed URL is a temporary secret."""
     try:
         yield
     except GatedRepoError as error:
@@ -234,7 +234,7 @@ def readable_errors(what: str) -> Iterator[None]:
         raise EmbscaleError(f"{what}: not the name of a repository (OWNER/NAME)") from error
     except HfHubHTTPError as error:
         status = error.response.status_code
-        expired = status == 403 and bool(error.response.history)  # the signed address that the hub sent us to
+        expired = status == 403 and bool(error.response.history)  # the signed URL to which the hub redirected us
         if status in BUSY or expired:
             raise Temporary(f"the server answers {status}", _retry_after(error.response)) from error
         raise EmbscaleError(f"{what}: the server refuses with status {status}") from error
@@ -245,6 +245,6 @@ def readable_errors(what: str) -> Iterator[None]:
 
 
 def _retry_after(answer: httpx2.Response) -> float | None:
-    """Seconds that the server asks to wait, if it says so in seconds."""
+    """Seconds to wait according to the server, if it gives seconds."""
     text = answer.headers.get("Retry-After", "")
     return float(text) if text.isdecimal() else None

@@ -1,4 +1,4 @@
-"""Checkpoint files read by ranges of bytes, wherever they lie."""
+"""Read checkpoint files by byte ranges, on disk or on the hub."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 from embscale.errors import EmbscaleError
 from embscale.provenance.artifacts import file_sha256
 
-# Directories of checkpoint files are read in blocks of this many bytes, the last few of which are kept.
+# Directories of checkpoint files are read in blocks of this many bytes; the last few blocks are cached.
 BLOCK = 256 * 1024
 BLOCKS_KEPT = 16
 
@@ -23,13 +23,13 @@ class Source(Protocol):
         """Sizes in bytes by name; folders inside it are left out."""
 
     def digest(self, name: str) -> str:
-        """Digest of a file's content, with the name of its kind: ``sha256:...`` or ``git-sha1:...``."""
+        """Digest of a file's content, with its kind: ``sha256:...`` or ``git-sha1:...``."""
 
     def fetch(self, name: str, start: int, end: int) -> bytes:
         """The bytes ``[start, end)`` of a file, all of them and no others."""
 
     def label(self, name: str) -> str:
-        """What messages call a file."""
+        """The name of a file in messages."""
 
 
 class LocalFolder:
@@ -81,11 +81,11 @@ def package_folder(address: str) -> LocalFolder:
 
 
 class RangeFile(io.RawIOBase):
-    """A file of a source that can be read and sought like any other.
+    """A readable and seekable file object for a file of a source.
 
     Args:
-        source: where it lies.
-        name: its name there.
+        source: the folder of the file.
+        name: its name in the folder.
         size: its size in bytes.
     """
 
@@ -105,11 +105,11 @@ class RangeFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """The place of the next byte."""
+        """The offset of the next byte."""
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place, which may lie behind the end."""
+        """Move to an offset, which may be after the end."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         if base + offset < 0:
             raise ValueError("a place before the first byte")
@@ -117,7 +117,7 @@ class RangeFile(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Read up to the end of the block that the place lies in."""
+        """Read up to the end of the current block."""
         if self._position >= self._size:
             return 0
         number, offset = divmod(self._position, BLOCK)

@@ -7,11 +7,11 @@ from pathlib import PurePosixPath
 
 from embscale.checkpoints.suites import Checkpoint
 
-# What was fetched lies here.  The commit that it is pinned to is its address, so nobody needs a copy of ours.
+# Fetched files are here.  Anyone can fetch them again at their pinned commit, so nobody needs our copy.
 FETCHED = PurePosixPath("results/hub")
 TABLES = FETCHED / "tables"
 
-# Files that hold weights, or hidden states, whose first layer is rows of the table.
+# Files with weights, or with hidden states, whose first layer consists of rows of the table.
 TENSORS = (".safetensors", ".bin", ".pt", ".npy", ".npz")
 
 
@@ -26,7 +26,7 @@ def withheld(paths: Iterable[str], registry: Mapping[str, Sequence[Checkpoint]])
     licences = {row.model: row for rows in registry.values() for row in rows}
     reasons: dict[str, str] = {}
     for path in map(PurePosixPath, paths):
-        # Names of models hold dots, too, so the longest name counts.
+        # Names of models contain dots, so the longest matching name counts.
         names = [name for name in licences if any(f"{part}.".startswith(f"{name}.") for part in path.parts)]
         row = licences[max(names, key=len)] if names else None
         if path.is_relative_to(FETCHED) and not path.is_relative_to(TABLES):

@@ -1,7 +1,7 @@
-"""Published suites of models: the registry, the commits that it is pinned to, and what a study would fetch.
+"""Published suites of models: the registry, pinned commits, and what a study would fetch.
 
-The Snakefile imports this module wherever Snakemake is installed, so it needs nothing but PyYAML and what
-`embscale.parameters.checking` needs.  A gigabyte is 10^9 bytes everywhere.
+The Snakefile imports this module, so it may only depend on PyYAML and on what `embscale.parameters.checking` needs.  A
+gigabyte is 10^9 bytes everywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GB = 1_000_000_000
 COMMIT = re.compile(r"[0-9a-f]{40}")
 TOKENIZER_REVISION = "main"
 
-# Facts that each model needs, of its own or of its suite.
+# Required facts of each model, given for the model or for its suite.
 NEEDED = (
     "family", "licence", "gated", "access", "tokenizer", "tied", "dtype", "repo", "revision", "shape", "source", "sure"
 )  # fmt: skip
@@ -39,33 +39,33 @@ PINS_HEADER = "# The commit that each revision stands for; written by `embscale 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One published state of one model, as the registry has it.
+    """One published checkpoint of one model, from the registry.
 
     Attributes:
         suite: key of its block.
         model: its name in tables and file names.
-        repo: of the hub; empty where access is restricted.
+        repo: on the hub; empty if access is restricted.
         revision: branch or tag.
-        commit: with all its 40 digits; None where the revision is not pinned.
-        subfolder: the checkpoint's folder inside the repository, or None for its top.
+        commit: all 40 digits; None if the revision is not pinned.
+        subfolder: the checkpoint's folder in the repository, or None for the root.
         step: optimiser step, if known.
         family: ``model_type`` of ``config.json``.
         tokenizer: name of its tokenizer.
-        tokenizer_repo: where that is.
+        tokenizer_repo: the tokenizer's repository.
         tokenizer_commit: like `commit`.
         rows: of the table.
         dims: columns of the table.
-        dtype: word of safetensors.
+        dtype: safetensors name.
         tied: whether the output table is the input table.
         licence: name of its licence.
         licence_url: its text.
-        redistributable: whether a table may be passed on.
-        gated: whether the hub asks for a token whose owner has accepted the licence.
-        access: open, or restricted: on no hub.
+        redistributable: whether the licence allows sharing a table.
+        gated: whether the hub requires a token of a user who has accepted the licence.
+        access: open, or restricted (not on the hub).
         source: where the facts come from.
-        sure: of the shape: verified, read, recalled or estimated.
+        sure: how certain the shape is: verified, read, recalled or estimated.
         recalled: names of other facts that come from memory alone.
-        tensor: the table's name in the files, where the family does not tell.
+        tensor: the table's name in the files, if it differs from the family's.
         width: of the blocks.
         depth: number of blocks.
         parameters: of the whole model.
@@ -111,7 +111,7 @@ class Checkpoint:
 
     @property
     def name(self) -> str:
-        """What file names and tables of results call it among the checkpoints of its model."""
+        """Its name among the checkpoints of its model, in file names and tables of results."""
         return "main" if self.step is None else f"step{self.step}"
 
     @property
@@ -127,14 +127,14 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Planned:
-    """What a study does with a checkpoint.
+    """The decision for one checkpoint of a study.
 
     Attributes:
         checkpoint: the checkpoint.
-        status: fetch and local take part; the others say why not.
-        reason: the same in a sentence.
-        local_path: folder of the checkpoint, where it is not fetched.
-        whole: the whole checkpoint is had, not its table alone.
+        status: fetch and local are used; the others say why not.
+        reason: the status as a sentence.
+        local_path: folder of the checkpoint, if it is not fetched.
+        whole: whether the whole checkpoint is available, not only its table.
     """
 
     checkpoint: Checkpoint
@@ -145,12 +145,12 @@ class Planned:
 
     @property
     def available(self) -> bool:
-        """Whether its table takes part."""
+        """Whether its table is used."""
         return self.status in ("fetch", "local")
 
     @property
     def whole_available(self) -> bool:
-        """Whether its hidden states can be taken."""
+        """Whether its hidden states can be computed."""
         return self.whole and self.available
 
     @property
@@ -160,7 +160,7 @@ class Planned:
 
     @property
     def fetched_bytes(self) -> int:
-        """What comes over the network, now or when it is pinned: the table, and what is needed whole."""
+        """Bytes to download, now or once it is pinned: the table, and the whole checkpoint if needed."""
         return self.fetched_table_bytes + self.fetched_whole_bytes
 
     @property
@@ -179,7 +179,7 @@ class Planned:
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses a key that is there twice, which YAML forbids and PyYAML would overwrite."""
+    """Reject duplicate keys, which YAML forbids and PyYAML would silently overwrite."""
 
 
 def _mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -195,15 +195,15 @@ _UniqueKeyLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def load(registry: Path, pins: Path, *, schema: Path = SCHEMA) -> dict[str, list[Checkpoint]]:
-    """Every checkpoint of every suite; of each model the last checkpoint comes last.
+    """Every checkpoint of every suite, in order of training; each model's last checkpoint comes last.
 
     Args:
         registry: ``workflow/suites.yaml``, or a file like it.
         pins: the commits; need not exist.
-        schema: what the registry may hold.
+        schema: JSON schema of the registry.
 
     Raises:
-        EmbscaleError: a file is missing or not as it should be; one line for each problem.
+        EmbscaleError: a file is missing or invalid; one line for each problem.
     """
     blocks = _read_yaml(registry)
     try:
@@ -269,7 +269,7 @@ def _checkpoints(
 
 
 def _earlier(where: str, facts: Mapping[str, Any]) -> Iterator[tuple[int, tuple[str, str | None]]]:
-    """Steps before the last checkpoint in their order, each with its revision and subfolder."""
+    """Earlier steps in order, each with its revision and subfolder."""
     patterns = [key for key in ("step_revision", "step_subfolder") if key in facts]
     if "steps" not in facts:
         if patterns:
@@ -289,7 +289,7 @@ def _earlier(where: str, facts: Mapping[str, Any]) -> Iterator[tuple[int, tuple[
 
 
 def _check_names(registry: Path, checkpoints: Sequence[Checkpoint]) -> None:
-    """Refuse names that stand for two things: they name files."""
+    """Reject ambiguous names, since they become file names."""
     places: dict[tuple[str, str], tuple[str, ...]] = {}
     repos: dict[str, str] = {}
     tokenizers: dict[str, str] = {}
@@ -306,17 +306,17 @@ def _check_names(registry: Path, checkpoints: Sequence[Checkpoint]) -> None:
 
 
 def read_pins(path: Path) -> dict[str, dict[str, str]]:
-    """``REPO@REVISION`` -> ``{commit, source}``; nothing where there is no such file.
+    """``REPO@REVISION`` -> ``{commit, source}``; empty if the file does not exist.
 
     Raises:
-        EmbscaleError: it is not such a file.
+        EmbscaleError: the file is invalid.
     """
     if not path.exists():
         return {}
     pins = _read_yaml(path)
     for key, pin in pins.items():
         commit = pin.get("commit") if isinstance(pin, dict) else None
-        # A commit of digits alone is a number to YAML.
+        # YAML reads a commit hash that has only digits as a number.
         if not (isinstance(commit, str) and COMMIT.fullmatch(commit)):
             raise EmbscaleError(
                 f"{path}: {key}: expected {{commit: 40 hexadecimal digits in quotes, source: who says so}}"
@@ -325,8 +325,8 @@ def read_pins(path: Path) -> dict[str, dict[str, str]]:
 
 
 def write_pins(path: Path, pins: Mapping[str, Mapping[str, str]]) -> None:
-    """Write the commits whole or not at all, one a line, in the order of their names."""
-    # JSON's strings are YAML's, and stay text whatever they look like.
+    """Write the commits atomically, one per line, sorted by name."""
+    # JSON strings are valid YAML and stay text whatever they look like.
     lines = [
         f"{json.dumps(key)}: {{commit: {json.dumps(pin['commit'])}, source: {json.dumps(pin.get('source', ''))}}}\n"
         for key, pin in sorted(pins.items())
@@ -337,7 +337,7 @@ def write_pins(path: Path, pins: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
-    """A file that is a group of keys, none of them twice."""
+    """Read a YAML mapping without duplicate keys."""
     try:
         content = yaml.load(path.read_text("utf-8"), _UniqueKeyLoader)
     except FileNotFoundError:
@@ -355,7 +355,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def has_token() -> bool:
-    """Whether the hub's client would send a token; where it looks, without asking what the token is."""
+    """Whether the hub's client would find a token; the token itself is not checked."""
     if os.environ.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").upper() in ("1", "ON", "YES", "TRUE"):
         return False
     if any(os.environ.get(name, "").strip() for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")):
@@ -401,17 +401,17 @@ def plan(
     max_checkpoint_gb: float,
     max_download_gb: float,
 ) -> list[Planned]:
-    """What a study does with each checkpoint of its suites; of each model the last checkpoint comes last.
+    """Decide for each checkpoint of a study's suites whether it is used; each model's last checkpoint comes last.
 
     Args:
         registry: all suites.
-        suites: those of the study.  A model of several belongs to the first.
-        layer_suites: those whose last checkpoints are needed whole; names of no published suite are passed over.
+        suites: those of the study.  A model in several suites belongs to the first.
+        layer_suites: those whose last checkpoints are needed whole; names that are not published suites are ignored.
         local_paths: folders of last checkpoints, by model.
-        token: whether there is one, so that gated checkpoints are asked for.
+        token: whether there is one, so that gated checkpoints can be fetched.
         max_table_gb: larger tables are left out.
         max_checkpoint_gb: larger checkpoints are not fetched whole.
-        max_download_gb: of everything together.
+        max_download_gb: limit for everything together.
 
     Raises:
         EmbscaleError: a suite or model is not known, a folder is not there, or the study would fetch too much.
@@ -444,7 +444,7 @@ def plan(
 
 
 def _chosen(registry: Mapping[str, Sequence[Checkpoint]], suites: Sequence[str]) -> dict[str, list[Checkpoint]]:
-    """The checkpoints of each model of some suites, each once, in the order of their steps."""
+    """The distinct checkpoints of each model of the given suites, in order of steps."""
     chosen: dict[str, dict[str, Checkpoint]] = {}
     owner: dict[str, str] = {}
     for suite in suites:
@@ -460,13 +460,13 @@ def _chosen(registry: Mapping[str, Sequence[Checkpoint]], suites: Sequence[str])
 
 
 def _meant(given: str, known: Mapping[str, object]) -> str:
-    """`` (did you mean opt-125m?)``, when a known name is close."""
+    """`` (did you mean opt-125m?)`` if a known name is close."""
     close = difflib.get_close_matches(given, known, n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
 def _decide(point: Checkpoint, local_path: str | None, token: bool, max_table_gb: float) -> Planned:
-    """Whether and how the table of a checkpoint is had."""
+    """Decide whether and how to get the table of a checkpoint."""
     licence = f"{point.licence} ({point.licence_url})"
     if point.access == "restricted" and not local_path:
         who = f"who has it names its folder as hub.local_paths.{point.model}"
@@ -477,7 +477,7 @@ def _decide(point: Checkpoint, local_path: str | None, token: bool, max_table_gb
     if size > max_table_gb:
         return Planned(point, "too large", f"Its table of {size:.2f} GB is above hub.max_table_gb, {max_table_gb:g}.")
     if local_path:
-        # The folder is the checkpoint's own, and of no commit.
+        # The folder is the checkpoint itself, so there is neither commit nor subfolder.
         point = replace(point, commit=None, subfolder=None)
     needed = {} if local_path else {f"{point.repo}@{point.revision}": point.commit}
     needed[f"{point.tokenizer_repo}@{TOKENIZER_REVISION}"] = point.tokenizer_commit
@@ -491,7 +491,7 @@ def _decide(point: Checkpoint, local_path: str | None, token: bool, max_table_gb
 
 
 def _decide_whole(item: Planned, max_checkpoint_gb: float) -> Planned:
-    """Whether a checkpoint whose table is had is had whole too."""
+    """Decide whether to get the whole checkpoint as well as its table."""
     if item.local_path:
         return item
     size = item.checkpoint.checkpoint_gb
@@ -505,10 +505,10 @@ def _decide_whole(item: Planned, max_checkpoint_gb: float) -> Planned:
 
 
 def check_pinned(planned: Sequence[Planned]) -> None:
-    """Stop where something has no commit yet, since tomorrow it could be something else.
+    """Stop if something is not pinned to a commit, since its content could change.
 
     Raises:
-        EmbscaleError: it says how many and what to do.
+        EmbscaleError: something is not pinned.
     """
     missing = [item for item in planned if item.status == "unpinned"]
     if missing:
@@ -517,7 +517,7 @@ def check_pinned(planned: Sequence[Planned]) -> None:
 
 
 def revisions(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Every ``(repo, revision)`` of a study, tokenizers included, that a commit is needed for.
+    """Every ``(repo, revision)`` of a study that needs a pinned commit, tokenizers included.
 
     Raises:
         EmbscaleError: as `load` does, or a suite is not known.
@@ -529,7 +529,7 @@ def revisions(config: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def render_plan(planned: Sequence[Planned]) -> str:
-    """The plan as a table for a terminal: a line for each model, totals for each suite, what is left out and why."""
+    """The plan as text: a line for each model, totals for each suite, and what is left out and why."""
     if not planned:
         return "No published suites: nothing would be fetched."
     rows = [("model", "tables", "rows × columns", "table GB", "whole GB", "status")]
