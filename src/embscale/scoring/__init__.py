@@ -1,1 +1,1 @@
-"""Scores of embedding tables: retrieval, reference lines, other tasks, and the geometry behind them."""
+"""Scores of embedding tables: retrieval, lexical baselines, other tasks, and table geometry."""

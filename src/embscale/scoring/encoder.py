@@ -1,7 +1,7 @@
-"""An embedding table as MTEB's encoder protocol, for every type of task that a static table can do.
+"""An embedding table as MTEB's encoder protocol, for every type of task that suits a static table.
 
-A text's vector is the mean, sum or maximum of its tokens' rows, in float32 and not normalised; no prompt is put before
-it.  What a task's texts are as tokens does not depend on the table, so it is found out once and shared.
+A text's vector is the mean, sum or maximum of its tokens' rows, in float32 and not normalised; no prompt is added.
+Tokenisation does not depend on the table, so each task's texts are tokenised once and shared.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Bags:
 
     Attributes:
         rows: distinct token ids of the whole set, ascending, ``[distinct]``.
-        places: where in `rows` each token of each text is, ``[entries]``.
-        counts: how often it occurs in its text, float32 ``[entries]``.
+        places: index into `rows` of each distinct token of each text, ``[entries]``.
+        counts: how often the token occurs in its text, float32 ``[entries]``.
         offsets: text i has the entries from ``offsets[i]`` up to ``offsets[i + 1]``, ``[texts + 1]``.
     """
 
@@ -74,10 +74,10 @@ class Bags:
 
 
 class TaskTexts:
-    """The sets of texts of one task, each tokenised when it is first asked for; shared by all encoders of the task."""
+    """The sets of texts of one task, each tokenised on first use; shared by all encoders of the task."""
 
     def __init__(self, tokenizer: Tokenizer, *, max_length: int, special_tokens: bool) -> None:
-        """A tokenizer that pads is made to stop: padding would be pooled like words."""
+        """Padding is switched off in the tokenizer: it would be pooled like words."""
         tokenizer.no_padding()
         self.tokenizer = tokenizer
         self.max_length = max_length
@@ -98,7 +98,7 @@ class TaskTexts:
 
     @property
     def sha256(self) -> str:
-        """Digest of all texts that were encoded so far."""
+        """Digest of all texts encoded so far."""
         return hashlib.sha256("".join(sorted(self._bags)).encode()).hexdigest()
 
     @property
@@ -107,7 +107,7 @@ class TaskTexts:
         return np.unique(np.concatenate([np.empty(0, np.int64), *(bags.rows for bags in self._bags.values())]))
 
     def context(self, rows: int) -> Context:
-        """How often tokens occur in the texts seen so far, queries left out, for a table of so many rows.
+        """Token counts in the documents (not the queries) seen so far, for a table with this many rows.
 
         Raises:
             EmbscaleError: a text has a token beyond these rows.
@@ -123,17 +123,17 @@ class TaskTexts:
 
 
 class Gathered:
-    """Those rows of a table that some texts use.
+    """The rows of a table that a set of texts uses.
 
     Attributes:
         shape: of the whole table.
     """
 
     def __init__(self, blocks: Iterable[np.ndarray], rows: int, ids: np.ndarray) -> None:
-        """Read a table from top to bottom and keep rows.
+        """Read a table from top to bottom and keep the given rows.
 
         Args:
-            blocks: the table, float32 ``[some rows, dims]`` at a time.
+            blocks: the table as consecutive blocks of rows, float32 ``[rows of the block, dims]``.
             rows: of the table.
             ids: which to keep, ascending.
 
@@ -153,15 +153,15 @@ class TableEncoder:
     """An embedding table as an MTEB encoder (``mteb.models.EncoderProtocol``).
 
     Attributes:
-        mteb_model_meta: what MTEB asks of a model: its name, and that its vectors are compared by cosine.
+        mteb_model_meta: metadata that MTEB requires: the model's name, and that vectors are compared by cosine.
     """
 
     def __init__(self, table: np.ndarray | Gathered, texts: TaskTexts, *, pooling: Pooling, name: str) -> None:
         """Take a table.
 
         Args:
-            table: float32 ``[rows, dims]``, or what the task's texts use of it.
-            texts: tokenises, and remembers what it has tokenised.
+            table: float32 ``[rows, dims]``, or the rows that the task's texts use.
+            texts: tokenises texts and caches the result.
             pooling: how the rows of a text become its vector.
             name: of the model, for MTEB.
         """
@@ -203,16 +203,16 @@ class TableEncoder:
         return bags.pool(torch.from_numpy(self.table[bags.rows]), self.pooling).numpy()
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:  # noqa: ANN401
-        """Cosine of each vector of the one with each of the other, ``[n, m]``."""
+        """Cosines of all pairs of vectors from the two sets, ``[n, m]``."""
         return cos_sim(embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:  # noqa: ANN401
-        """Cosine of the i-th vector of the one with the i-th of the other, ``[n]``."""
+        """Cosines of corresponding vectors of the two sets, ``[n]``."""
         return pairwise_cos_sim(embeddings1, embeddings2)
 
 
 def check_rows(ids: np.ndarray, rows: int) -> None:
-    """Refuse tokens that the table has no row for.
+    """Reject tokens that have no row in the table.
 
     Raises:
         EmbscaleError: there is one.

@@ -1,4 +1,4 @@
-"""One pass over a table for all its scores: nested widths, pads and random draws share what is read or drawn."""
+"""Score a table and its variants in one pass: nested widths, pads and random draws share the data read or drawn."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 REFERENCE = "reference"
 
-# Lines that need no table; `embscale.scoring.lexical` makes them.
+# Baselines that need no table, from `embscale.scoring.lexical`.
 REFERENCES = ("overlap", "overlap_idf", "bm25")
 
 
 @dataclass(frozen=True)
 class Draw:
-    """A random table that the first study's code draws, of which narrower ones are the first columns.
+    """A random table drawn as in Corey's code; narrower tables are its first columns.
 
     Attributes:
         rows: tokens.
         columns: of the whole draw.
-        seed: of it.
-        generator: which of torch's.
+        seed: of the draw.
+        generator: which of torch's generators.
     """
 
     rows: int
@@ -51,19 +51,19 @@ class Draw:
 
 @dataclass
 class Job:
-    """One pass over a table: rankings by some of its first columns, and one with the columns of a draw behind it.
+    """One pass over a table: rankings by prefixes of its columns, and optionally one padded with random columns.
 
     Attributes:
-        name: a word for the log.
-        make: gives the table, from a task and the rows that the texts of all tasks use.
-        keys: number of columns to what identifies each row; no number means all columns.
+        name: for the log.
+        make: returns the table, given a task and the rows that the texts of all tasks use.
+        keys: the identifying columns of a score row, by number of table columns; None means all columns.
         of_task: whether the table depends on the task.
-        rows: rows of a table that is a file, else 0.
+        rows: rows of the table if it is a file, else 0.
         dims: its columns, else 0.
-        draw: what the table is made of or padded with.
-        padding: gives the columns of a pad, from the rows that are used.
-        padded: what identifies the pad.
-        table: what was made.
+        draw: the random draw that the table consists of or is padded with.
+        padding: returns the columns of the pad, given the rows that are used.
+        padded: the identifying columns of the padded table's score row.
+        table: the table made by `make`.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Job:
     table: Table | None = None
 
     def rankings(self, scorer: Scorer, used: np.ndarray) -> Iterator[tuple[list[dict[str, Any]], Ranking]]:
-        """What `keys` and `padded` ask for."""
+        """The rankings for `keys` and `padded`."""
         if self.table is None or self.of_task:
             self.table = None  # before the next one is made
             self.table = self.make(scorer, used)
@@ -99,14 +99,14 @@ class Job:
 
 @dataclass
 class Reference:
-    """A line that needs no table."""
+    """A baseline that needs no table."""
 
     name: str
     keys: dict[str, Any]
     table: None = None
 
     def rankings(self, scorer: Scorer, used: np.ndarray) -> Iterator[tuple[list[dict[str, Any]], Ranking]]:
-        """The only one."""
+        """Its only ranking."""
         from embscale.scoring import lexical
 
         yield [self.keys], getattr(lexical, self.name)(scorer)
@@ -121,15 +121,15 @@ def plan(
     suite: str,
     model: str | None,
 ) -> tuple[list[Job | Reference], list[Path]]:
-    """What to score, and the files that are read for it.
+    """The jobs to run, and the files that they read.
 
     Args:
         tables: files, ``STEP=FILE``, ``random:ROWSxDIMS:SEED`` or one of `REFERENCES`.
         variants: forms of a table as `embscale.tables.variants` reads them.
         variants_of: which tables have them: ``all``, ``files`` or the ``last``.
-        faithful: as in the first study: files are rounded to bfloat16, random tables drawn by its generator.
+        faithful: as in Corey 2024: tables from files are rounded to bfloat16, random tables drawn with its generator.
         suite: recorded in the rows of files.
-        model: the same; without it the name of each file.
+        model: the same; by default the name of each file.
     """
     from embscale.tables.random_tables import COLUMNS, parse_random
     from embscale.tables.variants import Variant
@@ -168,7 +168,7 @@ def plan(
         for table in several:
             widths.setdefault(table.dims, []).append(named_tables.random_keys(table))
         jobs.append(Job(draw.text, functools.partial(draws.table, draw), widths, draw=draw))
-    # Those of one draw one after the other, and the widest table first: it takes the fewest columns for its pad.
+    # Jobs that share a draw are consecutive, and the widest table comes first: it needs the fewest columns for its pad.
     order = {draw: place for place, draw in enumerate(draws.wanted)}
     jobs.sort(key=lambda job: (order[job.draw] + 1, -job.dims) if isinstance(job, Job) and job.draw else (0, 0))
     return jobs, files
@@ -184,7 +184,7 @@ def _file_jobs(
     suite: str,
     model: str | None,
 ) -> list[Job | Reference]:
-    """The table of a file and its variants; those that are its first columns in one pass, and with them a pad."""
+    """Jobs for the table of a file and its variants; crops and a pad share one pass."""
     from embscale.scoring.retrieval import StoredTable
     from embscale.tables.variants import Variant
 
@@ -224,7 +224,7 @@ def _streamed_job(name: str, table: Source, variant: Variant, keys: dict[str, An
 
 
 def streamed(table: Source, variant: Variant, scorer: Scorer, used: np.ndarray) -> Table:
-    """A variant, computed from the table's first row to its last."""
+    """A variant, computed row by row from the first to the last."""
     from embscale.scoring.retrieval import KEPT_BYTES, StreamedTable
     from embscale.tables.variants import Context
 
@@ -235,14 +235,14 @@ def streamed(table: Source, variant: Variant, scorer: Scorer, used: np.ndarray) 
         return (block[:, start:stop] for block in columns.some(used))
 
     dims = next(iter(columns)).shape[1]
-    return StreamedTable((table.shape[0], dims), used, blocks, kept_bytes=KEPT_BYTES // 2)  # it may hold directions too
+    return StreamedTable((table.shape[0], dims), used, blocks, kept_bytes=KEPT_BYTES // 2)  # may include directions
 
 
 class Draws:
-    """The first study's draws, of which the last is kept for the tables that share it.
+    """Random draws as in Corey's code; the latest is cached for the tables that share it.
 
     Attributes:
-        wanted: how many of the first columns of each are asked for.
+        wanted: how many leading columns of each draw are needed.
     """
 
     def __init__(self) -> None:
@@ -250,12 +250,12 @@ class Draws:
         self._last: tuple[Draw, Padding] | None = None
 
     def want(self, draw: Draw, dims: int) -> Draw:
-        """Ask for some more columns of a draw."""
+        """Register that a number of leading columns of a draw is needed."""
         self.wanted[draw] = max(dims, self.wanted.get(draw, 0))
         return draw
 
     def padding(self, draw: Draw, used: np.ndarray) -> Padding:
-        """The columns that are asked for, to be put behind tables."""
+        """The registered columns, as padding for tables."""
         import torch
 
         from embscale.scoring.retrieval import Padding, StreamedTable
@@ -274,12 +274,12 @@ class Draws:
         return self._last[1]
 
     def table(self, draw: Draw, scorer: Scorer, used: np.ndarray) -> Table:
-        """The same as a table of its own."""
+        """The draw as a table of its own."""
         return self.padding(draw, used).table
 
 
 class Rounded:
-    """A table on disk, its values rounded to bfloat16 as in the first study."""
+    """A table on disk with its values rounded to bfloat16, as in Corey 2024."""
 
     def __init__(self, table: Rows) -> None:
         self.table, self.shape = table, table.shape

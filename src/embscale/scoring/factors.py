@@ -1,4 +1,4 @@
-"""What a way of scoring does to a score: pooling, special tokens, number format, which of a model's tables."""
+"""Effects of scoring choices: pooling, special tokens, number format, and input or output table."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from embscale.errors import EmbscaleError
 from embscale.scoring.scores import NONE
 from embscale.statistics.resampling import bootstrap_means, estimate
 
-# What a way of scoring consists of.
+# The scoring choices.
 FACTORS = ("variant", "pooling", "special_tokens")
 
-# What else a table may differ in from the one that it is held against.
+# Other columns in which a table may differ from the one it is compared with.
 SAME = ("suite", "model", "step", "tokenizer", "task", "metric")
 
 COLUMNS = [*SAME, "factor", "level", "against", "value", "difference", "ci_low", "ci_high", "n"]
 
 
 def differences(per_query: pd.DataFrame, *, against: Mapping[str, str], resamples: int, seed: int) -> pd.DataFrame:
-    """How far each way of scoring is from one that differs from it in a single factor.
+    """Difference between each way of scoring and the baseline, where they differ in a single factor.
 
     Args:
         per_query: rows of ``embscale score --per-query``.
-        against: the level of each of `FACTORS` that others are held against.
+        against: the baseline level of each of `FACTORS`.
         resamples: of the queries, the same ones for both ways.
         seed: of the resamples.
 
     Returns:
-        `COLUMNS`: the factor and its level; ``value``, the score with it; ``difference``, that score less the one with
-        the level ``against``, with a 95 % paired bootstrap interval over `n` queries.  Rows in which several factors
-        differ are left out.
+        `COLUMNS`: the factor and its level; ``value``, the score at that level; ``difference``, that score minus the
+        baseline's, with a 95 % paired bootstrap interval over `n` queries.  Rows in which several factors differ are
+        left out.
 
     Raises:
-        EmbscaleError: a model was not scored in the way to hold others against, or in one way twice.
+        EmbscaleError: a model has no baseline score, or was scored twice in the same way.
     """
     rows = []
     for same, group in per_query.groupby(list(SAME), sort=True):

@@ -1,9 +1,9 @@
-"""Reference lines without a table: how much of a score the tokens that two texts share can explain.
+"""Lexical baselines without a table: how much of a score can be explained by shared tokens.
 
-Independent random rows are nearly orthogonal, so the cosine of two pooled texts tends, as a random table gets wider, to
-the cosine of their token counts: `overlap` is the exact limit of the first study's random baseline (Johnson and
-Lindenstrauss 1984).  With each row scaled by its token's idf the limit is `overlap_idf`.  `bm25` is the usual lexical
-baseline over the same tokens.
+Independent random rows are nearly orthogonal, so as a random table gets wider, the cosine of two pooled texts tends to
+the cosine of their token counts: `overlap` is the exact limit of Corey's random baseline (Johnson and Lindenstrauss
+1984).  If each row is scaled by its token's idf, the limit is `overlap_idf`.  `bm25` is the usual lexical baseline over
+the same tokens.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from embscale.scoring.retrieval import BLOCK_BYTES, Ranking, Scorer
 from embscale.tables.variants import Context, idf_weights
 from embscale.texts.tokens import TokenisedTexts
 
-# The parameters of Okapi BM25 as bm25s has them by default: Lucene's form, whose idf is never negative.
+# The default parameters of bm25s for Okapi BM25: Lucene's variant, whose idf is never negative.
 BM25 = {"method": "lucene", "k1": 1.5, "b": 0.75}
 
 
@@ -28,19 +28,19 @@ def overlap(scorer: Scorer) -> Ranking:
 
 
 def overlap_idf(scorer: Scorer) -> Ranking:
-    """Rank by the cosine of token counts that are multiplied by the token's idf among the documents."""
+    """Rank by the cosine of token counts weighted by idf over the documents."""
     weights = idf_weights(Context.of(scorer.documents, _rows(scorer)))
     return scorer.ranked(_cosines(scorer, lambda counts: counts @ sparse.diags_array(weights)))
 
 
 def bm25(scorer: Scorer) -> Ranking:
-    """Rank by Okapi BM25 (Robertson and Zaragoza 2009) over the tokens, a query's repeated tokens counted each time."""
+    """Rank by Okapi BM25 (Robertson and Zaragoza 2009) over tokens; repeated tokens of a query count each time."""
     import bm25s
 
     rows = _rows(scorer)
     index = bm25s.BM25(**BM25)
     documents = [scorer.documents[i] for i in range(len(scorer.documents))]
-    # Every token id is in the vocabulary, so that queries can hold tokens that no document has.
+    # Every token id is in the vocabulary, so queries may contain tokens that no document has.
     index.index((documents, {str(i): i for i in range(rows)}), show_progress=False)
 
     def scores() -> Iterator[torch.Tensor]:
@@ -64,12 +64,12 @@ def _counts(texts: TokenisedTexts, rows: int) -> sparse.csr_array:
 
 
 def _cosines(scorer: Scorer, weigh: Callable[[sparse.csr_array], sparse.csr_array]) -> Iterator[torch.Tensor]:
-    """Cosines of weighted token counts, for one run of documents after the other; 0 for texts without tokens."""
+    """Cosines of weighted token counts, one block of documents at a time; 0 for texts without tokens."""
     queries, documents = (_unit(weigh(_counts(group, _rows(scorer)))) for group in (scorer.queries, scorer.documents))
     step = max(1, BLOCK_BYTES // (8 * max(1, queries.shape[0])))
     for start in range(0, documents.shape[0], step):
         cosines = queries @ documents[start : start + step].T
-        # Exact ties are common; the last bits of float64 must not order them.
+        # Exact ties are common; rounding errors of float64 must not break them.
         yield torch.from_numpy(cosines.toarray().astype(np.float32))
 
 

@@ -1,6 +1,7 @@
-"""Tables as the command line names them, and the keys by which score rows tell them and their variants apart.
+"""Names of tables on the command line, and the columns that identify tables and variants in score rows.
 
-A table is a file (FILE, or STEP=FILE where the training step goes into the rows) or random (random:ROWSxDIMS:SEED).
+A table is a file (FILE, or STEP=FILE where the training step is recorded in the rows) or random
+(random:ROWSxDIMS:SEED).
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
     from embscale.tables.variants import Variant
 
 RANDOM = "random"
-MAIN = "main"  # the step of a published checkpoint that does not tell it
+MAIN = "main"  # the step of a published checkpoint if it is not known
 
-# Variants that a random table can have.  A crop of one is one with fewer columns, a pad one with more.
+# Variants of a random table.  A cropped random table is just a narrower one, a padded one a wider one.
 OF_RANDOM = ("unit", "centred", "all_but_top", "whitened", "sif", "idf", "bf16")
 
-# Variants that weigh tokens by how often a task's documents hold them.
+# Variants that weight tokens by their frequency in a task's documents.
 OF_TASK = ("sif", "idf")
 
-# What a row says that has no step, seed and so on.
+# Default values of rows without step, seed and so on.
 NO_KEYS = dict.fromkeys(("step", "variant_dims", "strength", "seed", "dim"), NONE)
 
 
@@ -40,14 +41,14 @@ def is_random(text: str) -> bool:
 
 
 def split_step(text: str) -> tuple[int | None, Path]:
-    """Step and file of ``STEP=FILE`` or ``FILE``; no step where it is not told or ``main``."""
+    """Step and file of ``STEP=FILE`` or ``FILE``; no step if it is not given or is ``main``."""
     match = re.fullmatch(rf"(\d+|{MAIN})=(.+)", text)
     step, path = (match[1], match[2]) if match else (MAIN, text)
     return None if step == MAIN else int(step), Path(path)
 
 
 def file_keys(*, suite: str, model: str | None, step: int | None, path: Path, table_sha256: str) -> dict[str, Any]:
-    """Keys of the table of a file, but for the variant's; its model is the file's name where none is given."""
+    """Keys of the table of a file, without the variant's; the model defaults to the file's name."""
     return NO_KEYS | {
         "suite": suite,
         "model": model or path.stem,
@@ -57,7 +58,7 @@ def file_keys(*, suite: str, model: str | None, step: int | None, path: Path, ta
 
 
 def variant_keys(variant: Variant, table: str) -> dict[str, Any]:
-    """Keys of a variant of the table of a file, which is named with it unless it is the model's input table."""
+    """Keys of a variant of a file's table; the variant's name includes the table's unless it is the input table."""
     given = {"variant_dims": variant.dims, "strength": variant.strength, "seed": variant.seed}
     kind = f"{variant.kind}_{variant.generator}" if variant.generator else variant.kind
     if table != INPUT:
@@ -92,12 +93,12 @@ def random_keys(table: RandomTable, variant: Variant | None = None) -> dict[str,
 
 
 def note_unused_rows(name: str, rows: int, tokenizer: Tokenizer) -> None:
-    """Tell of a table that has more rows than its tokenizer has tokens, as tables that are padded have."""
+    """Print a note about a table with more rows than its tokenizer has tokens, such as a padded table."""
     unused = rows - tokenizer.get_vocab_size()
     if unused > 0:
         print(f"{name}: {rows} rows, of which the tokenizer has no use for {unused}", file=sys.stderr)
 
 
 def text_sha256(text: str) -> str:
-    """Digest of what stands for a table that is no file."""
+    """Digest of the specification of a table that is not a file."""
     return hashlib.sha256(text.encode()).hexdigest()

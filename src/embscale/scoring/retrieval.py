@@ -1,9 +1,9 @@
 """Score embedding tables on retrieval tasks: our pooling and search, MTEB's metrics.
 
 A text's vector is the mean of its tokens' rows; documents are ranked by cosine (Corey, "Methodology").  All of it in
-float32.  A table is met in blocks of columns: pooling and inner products are sums over columns, so that the first k
-columns are scored on the way to all of them, columns that are put behind several tables are pooled once for all, and a
-table that does not fit into memory is no special case.
+float32.  A table is processed in blocks of columns.  Inner products are sums over columns, so the first k columns are
+scored on the way to all of them, padding columns shared by several tables are pooled once, and a table that does not
+fit into memory needs no special treatment.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from embscale.texts.tokens import TokenisedTexts
 
 SPLIT = "test"
 
-# Depths at which MTEB always cuts: that of its accuracy and that of its main score.  DEPTH is the deepest by default.
+# Cut-offs that MTEB always computes: for accuracy and for its main score.  DEPTH is the default depth of rankings.
 ACCURACY_DEPTH = 1
 MAIN_DEPTH = 10
 DEPTH = 100
 
-# The most that one block of a table, its pooled documents, or the cosines of some documents may take.
+# Maximum bytes of one block of a table, of its pooled documents, or of a block of cosines.
 BLOCK_BYTES = 128 * 2**20
 
-# Columns pooled at a time: the rows of a vocabulary, that many columns wide, stay in a processor's cache.
+# Columns pooled at a time; small enough that this part of the table stays in the processor's cache.
 POOLED_COLUMNS = 128
 
-# The most that is kept of a table that has to be drawn or computed from its first row to its last.
+# Maximum bytes kept of a table that has to be generated from its first row to its last.
 KEPT_BYTES = 2 * 2**30
 
 
 class Table(Protocol):
-    """An embedding table ``[rows, dims]`` of which a part can be had at a time."""
+    """An embedding table ``[rows, dims]`` that can be read in parts."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -62,7 +62,7 @@ class Table(Protocol):
 
 
 class FolderTask(AbsTaskRetrieval):
-    """Retrieval data in memory as an MTEB task that keeps the score of every query."""
+    """In-memory retrieval data as an MTEB task that keeps the score of every query."""
 
     k_values: Sequence[int] = (ACCURACY_DEPTH, 3, 5, MAIN_DEPTH, 20, DEPTH)
     ignore_identical_ids = True
@@ -92,7 +92,7 @@ class FolderTask(AbsTaskRetrieval):
         self.per_query: dict[str, dict[str, float]] = {}
 
     def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:  # noqa: ANN401
-        """Hand the data over; nothing is fetched."""
+        """Provide the data; nothing is fetched."""
         if self.data_loaded:
             return
 
@@ -128,7 +128,7 @@ def mteb_name(measure: str) -> str:
 
 
 def depth_of(metric: str) -> int:
-    """The depth at which a metric cuts a ranking: 10 for ``ndcg_at_10``.
+    """The cut-off of a metric: 10 for ``ndcg_at_10``.
 
     Raises:
         EmbscaleError: it names no depth.
@@ -157,14 +157,14 @@ class ArrayTable:
 
 
 class StoredTable:
-    """A table on disk, of which only the rows that are asked for are read, and converted from what dtype they have.
+    """A table on disk; only requested rows are read and converted to float32.
 
     Args:
         path: the file.
-        bfloat16: round the values as the first study did, which held every table in bfloat16.
+        bfloat16: round the values as in Corey 2024, which stores every table in bfloat16.
 
     Raises:
-        EmbscaleError: the file is missing, truncated or holds no table.
+        EmbscaleError: the file is missing, truncated or contains no table.
     """
 
     def __init__(self, path: Path, *, bfloat16: bool = False) -> None:
@@ -185,25 +185,25 @@ class StoredTable:
                 file.seek(self.file.offset)
                 stored = np.fromfile(file, word, all_rows * dims).reshape(self.shape)[rows, start:stop]
             else:
-                # Pages of a memory map would stay in this process, and with a row those around it.
+                # A memory map would keep pages, including those around each row, in this process.
                 stored = np.empty((len(rows), stop - start), word)
                 for place, row in zip(stored, rows.tolist(), strict=True):
                     os.preadv(file.fileno(), [place.data], self.file.offset + (row * dims + start) * word.itemsize)
-        # By torch, which holds nothing but the result beside.
+        # By torch, which allocates nothing but the result.
         raw = torch.from_numpy(stored)
         values = (raw.view(torch.bfloat16) if self.file.dtype == "BF16" else raw).float()
         return values.bfloat16().float() if self.bfloat16 and self.file.dtype != "BF16" else values
 
 
 class StreamedTable:
-    """A table that comes in blocks of rows, those that texts use, and is kept.
+    """A table generated in blocks of rows; the rows that texts use are cached.
 
     Args:
         shape: rows and columns.
         rows: those that any text uses, ascending.
         blocks: a function from first and last column to these columns of `rows`, from top to bottom.
-        dtype: what holds the values exactly.
-        kept_bytes: the most that is kept.
+        dtype: one that represents the values exactly.
+        kept_bytes: maximum size of the cache.
     """
 
     def __init__(
@@ -218,10 +218,10 @@ class StreamedTable:
         self.first, self.kept = 0, torch.empty(len(rows), 0, dtype=dtype)
 
     def columns(self, rows: np.ndarray, start: int, stop: int) -> torch.Tensor:
-        """Some of the rows and columns; the columns that follow are kept as well, as far as memory allows."""
+        """Some of the rows and columns; as many of the following columns as memory allows are cached."""
         if start < self.first or stop > self.first + self.kept.shape[1]:
             self.kept = torch.empty(0)  # before the next ones are made
-            # All columns take about as long to make as a few.
+            # Generating all columns takes about as long as generating a few.
             fits = self.kept_bytes // (self.dtype.itemsize * max(1, len(self.rows)))
             last = min(self.shape[1], max(stop, start + fits))
             self.first, self.kept = start, torch.empty((len(self.rows), last - start), dtype=self.dtype)
@@ -242,7 +242,7 @@ class PooledTexts:
         ids, counts, offsets = texts.counts()
         lengths = np.maximum(np.diff(texts.offsets), 1)
         weights = counts / np.repeat(lengths, np.diff(offsets))
-        word = np.int32 if len(ids) < 2**31 else np.int64  # pooling with the shorter takes less time
+        word = np.int32 if len(ids) < 2**31 else np.int64  # pooling with the shorter one is faster
         self.ids = torch.from_numpy(ids.astype(word))
         self.offsets = torch.from_numpy(offsets.astype(word))
         self.weights = torch.from_numpy(weights.astype(np.float32))
@@ -251,7 +251,7 @@ class PooledTexts:
         return len(self.offsets) - 1
 
     def renumbered(self, rows: np.ndarray) -> Self:
-        """The same texts over a table that has the given rows (ascending) alone."""
+        """The same texts for a table that has only the given rows (ascending)."""
         return self._with(ids=torch.from_numpy(np.searchsorted(rows, self.ids.numpy())).to(self.ids.dtype))
 
     def to(self, device: torch.device) -> Self:
@@ -291,7 +291,7 @@ class Products:
         self.documents = torch.zeros(1, documents, dtype=torch.float64, device=device)
 
     def add(self, queries: torch.Tensor, documents: torch.Tensor) -> None:
-        """Take some more columns into account.
+        """Add the contribution of more columns.
 
         Args:
             queries: ``[queries, columns]``.
@@ -302,7 +302,7 @@ class Products:
         self.documents += torch.linalg.vector_norm(documents, dim=1).double().square()
 
     def __add__(self, other: Products) -> Products:
-        """Those over the columns of both."""
+        """Sum over the columns of both."""
         both = copy.copy(self)
         vars(both).update({name: value + getattr(other, name) for name, value in vars(self).items()})
         return both
@@ -315,11 +315,11 @@ class Products:
 
 @dataclass
 class Padding:
-    """A wide table whose last columns are put behind those of narrower tables.
+    """A wide table whose last columns pad narrower tables.
 
     Attributes:
-        table: a pad with it has as many columns.
-        known: of each task, the products over the columns from one on; see `Scorer.nested`.
+        table: the wide table; padded tables have its width.
+        known: for each task, the products over the columns from a given one on; see `Scorer.nested`.
     """
 
     table: Table
@@ -332,8 +332,8 @@ class Ranking:
 
     Attributes:
         queries: query ids ``[queries]``.
-        documents: document ids ``[documents]``, those that come first in a tie first.
-        scores: ``[queries, depth]``; minus infinity where there is no document.
+        documents: document ids ``[documents]``, those that win ties first.
+        scores: ``[queries, depth]``; minus infinity if there is no document.
         places: positions in `documents`, ``[queries, depth]``.
     """
 
@@ -348,7 +348,7 @@ class Ranking:
         return ModelMeta.create_empty({"name": "embscale/table", "revision": "in-memory"})
 
     def index(self, corpus: Dataset, **kwargs: Any) -> None:  # noqa: ANN401
-        """Nothing is left to do."""
+        """Nothing to do."""
 
     def search(self, queries: Dataset, **kwargs: Any) -> dict[str, dict[str, float]]:  # noqa: ANN401
         """The ranking in MTEB's form: query id to document id to score."""
@@ -363,11 +363,11 @@ class Ranking:
 
 
 def best(scores: torch.Tensor, places: torch.Tensor, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The highest scores of each row; where several are equal, those that come first.
+    """The highest scores of each row; among equal scores, those that come first.
 
     Args:
         scores: ``[rows, columns]``.
-        places: what each column stands for, ascending: ``[columns]`` or ``[rows, columns]``.
+        places: index that each column represents, ascending: ``[columns]`` or ``[rows, columns]``.
         depth: how many to keep.
 
     Returns:
@@ -377,7 +377,7 @@ def best(scores: torch.Tensor, places: torch.Tensor, depth: int) -> tuple[torch.
     values, columns = scores.topk(min(depth + 1, scores.shape[1]), dim=1)
     beyond = values[:, depth:]
     values, columns = values[:, :depth].clone(), columns[:, :depth].clone()
-    # topk takes any of the documents that share the last place; a sort that keeps their order takes the first.
+    # topk keeps arbitrary documents among those tied for the last place; a stable sort keeps the first.
     cut = (beyond == values[:, -1:]).any(dim=1).nonzero().squeeze(1)
     for row in cut.tolist():
         ordered, order = scores[row].sort(descending=True, stable=True)
@@ -395,9 +395,9 @@ class Scorer:
         documents: tokens of its documents, in their order.
         queries: tokens of its queries, in their order.
         pooling: how the rows of a text's tokens become its vector.
-        depth: how much of a ranking is kept: the largest depth of a metric.
+        depth: how many documents of a ranking are kept: the largest cut-off of any metric.
         device: where to compute; by default the first GPU if there is one.
-        block_bytes: bound of the largest pieces of work; see `BLOCK_BYTES`.
+        block_bytes: bound on memory per block; see `BLOCK_BYTES`.
 
     Raises:
         EmbscaleError: the tokens are of other texts.
@@ -425,14 +425,14 @@ class Scorer:
         self.device = choose_device(device)
         self.highest_id = int(max(documents.ids.max(initial=0), queries.ids.max(initial=0)))
 
-        # trec_eval breaks ties by document id, descending as text: in that order the first of a tie is the best.
+        # trec_eval breaks ties by document id, descending as text: in that order, the first of a tie wins.
         names = np.array(list(data.documents), dtype=object)
         order = np.argsort(names, kind="stable")[::-1]
         self.document_ids, self.query_ids = names[order], list(data.queries)
         places = {name: place for place, name in enumerate(self.document_ids)}
         self.own = torch.tensor([places.get(name, -1) for name in self.query_ids])
 
-        # Texts that pool alike are pooled once: a matrix product may round equal columns differently and break a tie.
+        # Texts with equal tokens are pooled once: a matrix product may round equal columns differently and break a tie.
         self.documents, self.queries = take(documents, order), queries
         kinds: dict[bytes, int] = {}
         distinct = np.unique if pooling == "max" else np.sort
@@ -440,7 +440,7 @@ class Scorer:
             [kinds.setdefault(distinct(self.documents[i]).tobytes(), len(kinds)) for i in range(len(order))]
         )
         _, first = np.unique(kind, return_index=True)
-        # Cosines of some documents at a time, so that neither they nor the pooled texts outgrow a block.
+        # Documents are processed in chunks, so that neither cosines nor pooled texts exceed a block.
         step = max(1, block_bytes // (4 * len(queries)))
         self.chunks = []
         for start in range(0, len(first), step):
@@ -450,7 +450,7 @@ class Scorer:
         self.rows = functools.reduce(np.union1d, (some.rows for some in self.chunks))
 
     def per_query(self, found: np.ndarray | Table | Ranking, metrics: Sequence[str]) -> pd.DataFrame:
-        """MTEB's metrics of a table or ranking, a row for each query and a column for each metric, from 0 to 1.
+        """MTEB's metrics of a table or ranking: a row per query and a column per metric, from 0 to 1.
 
         Raises:
             EmbscaleError: the table has fewer rows than the tokenizer has tokens, or MTEB knows no such metric.
@@ -459,9 +459,9 @@ class Scorer:
         if max(depths) > self.depth:
             raise EmbscaleError(f"metrics {list(metrics)}: rankings are kept to the depth of {self.depth}")
         ranking = found if isinstance(found, Ranking) else self.rank(found)
-        # MTEB computes every metric at each depth, so depths that nobody asked for cost time.
+        # MTEB computes every metric at each cut-off, so unneeded cut-offs cost time.
         self.task.k_values = sorted(depths | {ACCURACY_DEPTH, MAIN_DEPTH})
-        # The task itself, as `mteb.evaluate` calls it, which imports sentence-transformers beforehand (2 s).
+        # Calls the task directly; `mteb.evaluate` would first import sentence-transformers (2 s).
         self.task.evaluate(ranking, SPLIT, encode_kwargs={})
         scores = pd.DataFrame.from_dict(self.task.per_query, orient="index")
         unknown = set(metrics) - set(scores.columns)
@@ -478,17 +478,16 @@ class Scorer:
     def nested(
         self, table: Table, widths: Sequence[int], padding: Padding | None = None
     ) -> Iterator[tuple[int, Ranking]]:
-        """Rankings by the first columns of a table, several widths for little more than the cost of the largest.
+        """Rankings by the first columns of a table, for several widths at little more than the cost of the largest.
 
         Args:
             table: the table.
-            widths: ascending numbers of columns, none larger than the table's; with a padding the last is the table's.
-            padding: what to put behind the table for one more ranking.  The products of its columns are kept: of
-                tables that are given one after the other, widest first, each adds only those that the one before had
-                as its own.
+            widths: ascending numbers of columns, at most the table's; with a padding, the last is the table's.
+            padding: columns to append to the table for one more ranking.  The products of its columns are cached: if
+                tables are passed widest first, each only adds the columns that were not yet padding for the one before.
 
         Yields:
-            Each number of columns, and the ranking by them.
+            Pairs of a number of columns and the ranking by them.
 
         Raises:
             EmbscaleError: a table has fewer rows than the texts need, or a value that is not finite.
@@ -500,7 +499,7 @@ class Scorer:
                 "give the tokenizer that belongs to the table"
             )
         if len(self.chunks) == 1:
-            # Nothing needs to be kept until all documents were met.
+            # Only the best documents so far need to be kept.
             for width, cosines in self._cosines(self.chunks[0], table, widths, padding):
                 yield width, self.ranked([cosines])
             return
@@ -512,10 +511,10 @@ class Scorer:
             yield width, self._merged(found.pop(width))
 
     def ranked(self, scores: Iterable[torch.Tensor]) -> Ranking:
-        """A ranking by scores of any kind; they are overwritten.
+        """A ranking by arbitrary scores, which are overwritten.
 
         Args:
-            scores: ``[queries, documents]`` for one run of documents after the other, in the order of `document_ids`.
+            scores: consecutive blocks ``[queries, documents]`` in the order of `document_ids`.
         """
         start, parts = 0, []
         for block in scores:
@@ -524,7 +523,7 @@ class Scorer:
         return self._merged(parts)
 
     def _best(self, scores: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The best of some documents, of which the one with the query's own id is none (as in BEIR)."""
+        """The best documents of a block, excluding the one with the query's own id (as in BEIR)."""
         itself, own = (self.own[:, None] == places).nonzero(as_tuple=True)
         scores[itself.to(scores.device), own.to(scores.device)] = -torch.inf
         values, found = best(scores, places.to(scores.device), self.depth)
@@ -540,7 +539,7 @@ class Scorer:
     def _cosines(
         self, chunk: _Chunk, table: Table, widths: Sequence[int], padding: Padding | None
     ) -> Iterator[tuple[int, torch.Tensor]]:
-        """Cosines of all queries with some documents, as `nested` asks for them."""
+        """Cosines of all queries with some documents, for `nested`."""
 
         def cosines(products: Products) -> torch.Tensor:
             return products.cosines() if chunk.text is None else products.cosines()[:, chunk.text.to(self.device)]
@@ -555,7 +554,7 @@ class Scorer:
         return Products(chunk.queries, len(chunk.texts) - chunk.queries, self.device)
 
     def _met(self, chunk: _Chunk, table: Table, edges: Sequence[int], products: Products) -> Iterator[int]:
-        """Take columns of a table into account, from the first edge to the last; gives each edge that is reached."""
+        """Add the columns of a table from the first edge to the last; yields each edge when it is reached."""
         for start, stop in self._blocks(chunk, edges):
             whole = (start, stop) == (0, table.shape[1]) and self.device.type == "cpu"
             if whole and isinstance(table, ArrayTable):
@@ -570,25 +569,25 @@ class Scorer:
                 yield stop
 
     def _behind(self, chunk: _Chunk, padding: Padding, first: int) -> Products:
-        """Products over the columns of a padding from the first on."""
+        """Products over the columns of a padding from `first` on."""
         last = padding.table.shape[1]
         known = padding.known.pop(self, None)
         stop, products = known if known and first <= known[0] else (last, self._no_products(chunk))
         for _ in self._met(chunk, padding.table, [first, stop], products):
             pass
-        if len(self.chunks) == 1:  # those of several would take more than a block
+        if len(self.chunks) == 1:  # several would exceed a block
             padding.known[self] = first, products
         return products
 
     def _blocks(self, chunk: _Chunk, edges: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Runs of columns that fit into a block, each edge the end of one."""
+        """Ranges of columns that fit into a block; every edge ends a range."""
         fits = max(1, self.block_bytes // (4 * max(len(chunk.rows), len(chunk.texts), 1)))
         for start, stop in pairwise(edges):
             yield from ((first, min(first + fits, stop)) for first in range(start, stop, fits))
 
 
 def take(texts: TokenisedTexts, order: np.ndarray) -> TokenisedTexts:
-    """Some texts, in another order."""
+    """A selection of texts, in the given order."""
     lengths = texts.lengths[order]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     places = np.arange(offsets[-1]) + np.repeat(texts.offsets[order] - offsets[:-1], lengths)
@@ -596,13 +595,13 @@ def take(texts: TokenisedTexts, order: np.ndarray) -> TokenisedTexts:
 
 
 class _Chunk:
-    """Some of a task's documents, and all its queries.
+    """A chunk of a task's documents, with all its queries.
 
     Args:
         documents: distinct texts.
         queries: all queries.
-        places: which documents have these texts, ascending.
-        text: which of the texts each of them has.
+        places: indices of the documents with these texts, ascending.
+        text: index of each document's text.
 
     Attributes:
         texts: the queries, then the distinct documents.
@@ -621,7 +620,7 @@ class _Chunk:
         self._renumbered: PooledTexts | None = None
 
     def renumbered(self, device: torch.device) -> PooledTexts:
-        """The texts over the used rows alone, where they are pooled."""
+        """The texts renumbered to the used rows only."""
         if self._renumbered is None:
             self._renumbered = self.texts.renumbered(self.rows).to(device)
         return self._renumbered

@@ -1,4 +1,4 @@
-"""Score rows: the columns, how queries become rows, and how rows are read and written."""
+"""Score rows: their columns, aggregation over queries, reading and writing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from embscale.errors import EmbscaleError
 from embscale.statistics.resampling import bootstrap_means, percentile_interval
 
-# What identifies a score, in the order of the columns; workflow/README.md says what each means.
+# The columns that identify a score, in order; workflow/README.md describes each.
 KEYS = [
     "suite",
     "model",
@@ -31,7 +31,7 @@ KEYS = [
     "tokenizer_sha256",
     "data_sha256",
 ]
-# A key that does not apply (the seed of a trained table) while scores are grouped; empty in what is written.
+# Placeholder for a key that does not apply (the seed of a trained table) while scores are grouped; written as empty.
 NONE = -1
 
 COLUMNS = [*KEYS, "value", "ci_low", "ci_high", "n"]
@@ -46,21 +46,21 @@ def summarise(per_query: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataF
         seed: of the resamples.
 
     Raises:
-        EmbscaleError: two scores of a task were not made on the same queries, or one occurs twice.
+        EmbscaleError: two scores of a task cover different queries, or one occurs twice.
     """
     frames = [_summarise_task(task, group, resamples=resamples, seed=seed) for task, group in per_query.groupby("task")]
     return without_none(pd.concat(frames).sort_values(KEYS, kind="stable", ignore_index=True)[COLUMNS])
 
 
 def without_none(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows in which a key that does not apply is missing, and whole numbers are written as such."""
+    """Rows with placeholders replaced by missing values, and whole numbers as integers."""
     numbers = {name: rows[name].astype("Int64") for name in ("step", "variant_dims", "seed", "dim")}
     numbers["strength"] = rows["strength"]
     return rows.assign(**{name: column.mask(column == NONE) for name, column in numbers.items()})
 
 
 def _summarise_task(task: object, group: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFrame:
-    """The scores of one task; queries and columns are sorted, so that the order of files does not matter."""
+    """Summarise one task; queries and columns are sorted, so the order of files does not matter."""
     if group.duplicated([*KEYS, "query"]).any():
         raise EmbscaleError(f"task {task}: a score occurs twice for one query")
     wide = group.set_index(["query", *KEYS])["score"].unstack(KEYS).sort_index().sort_index(axis=1)
@@ -73,7 +73,7 @@ def _summarise_task(task: object, group: pd.DataFrame, *, resamples: int, seed: 
 
 
 def write_parquet(rows: pd.DataFrame, path: Path) -> None:
-    """Write rows with a checksum for each page, so that a damaged file is noticed when read."""
+    """Write rows with a checksum for each page, so that reading detects damage."""
     table = pa.Table.from_pandas(rows, preserve_index=False)
     pq.write_table(table, path, compression="zstd", write_page_checksum=True)
 
@@ -93,6 +93,6 @@ def read_parquet(path: Path) -> pd.DataFrame:
 
 
 def long_rows(per_query: pd.DataFrame, keys: dict[str, object], metrics: Sequence[str]) -> pd.DataFrame:
-    """A table's scores with a row for each query and metric."""
+    """A table's scores as one row per query and metric."""
     long = per_query.reset_index().melt("query", list(metrics), "metric", "score")
     return long.assign(**keys)

@@ -1,11 +1,11 @@
-"""How the rows of an embedding table lie: mean direction, spread, outlying columns, lengths, equal rows.
+"""Geometry of the rows of an embedding table: mean direction, spread, outlier columns, norms, duplicates.
 
-Cosine scores compare rows of one table, and a direction that all rows share, or a column that is much larger than the
-others, is in every one of these cosines.  These measures tell how much of that a table has.  They describe all rows
-that there are, so they have no interval; the reference beside a value is what as many Gaussian rows would give.
+A direction that all rows share, or a column that is much larger than the others, affects every cosine between rows.
+These measures quantify such effects.  They describe all rows of a table, not a sample, so they have no interval; the
+reference beside a value is the value for as many Gaussian rows.
 
-A table is read by blocks of rows.  What is held is one square matrix of the table's columns in float64, 1.6 GB for
-14,336 columns, and a few numbers for each row.
+A table is read in blocks of rows.  Memory holds one square matrix over the table's columns in float64 (1.6 GB for
+14,336 columns) and a few numbers per row.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from embscale.statistics import spectra
 from embscale.statistics.vectors import RAW, SCALINGS, UNIT, chunks, scaled
 from embscale.tables.table_files import Stored
 
-# Partition isotropy needs all eigenvectors, which take a second square matrix and, for wide tables, hours.
+# Partition isotropy needs all eigenvectors: a second square matrix and, for wide tables, hours.
 WIDEST_EXACT = 5120
-# Columns that spread so many standard deviations more than the mean column are outliers (Kovaleva et al. 2021).
+# A column is an outlier if its standard deviation is this many standard deviations above the mean column's (Kovaleva et
+# al. 2021).
 OUTLIER = 3.0
 BLOCK_BYTES = 16 * 2**20  # of a block of rows in float64
 
@@ -33,10 +34,10 @@ COLUMNS = ["rows", "width", "stratum", "scaling", "quantity", "value", "n", "ref
 
 
 def strata(counts: np.ndarray) -> dict[str, np.ndarray]:
-    """Rows by how often their token occurs: never, and of the others the rarer and the more frequent half.
+    """Strata of rows by token frequency: never seen, and the rarer and the more frequent half of the rest.
 
     Args:
-        counts: of each row's token in some texts, ``[rows]``.
+        counts: occurrences of each row's token in a set of texts, ``[rows]``.
 
     Returns:
         Masks ``[rows]`` by name, ``all`` first; strata without rows are left out.
@@ -48,31 +49,31 @@ def strata(counts: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def measure(table: Stored, masks: dict[str, np.ndarray]) -> pd.DataFrame:
-    """Measures of a table, or of some of its rows.
+    """Measure a table, or strata of its rows.
 
-    Of the rows as they are (``raw``):
+    Of the unscaled rows (``raw``):
 
     - ``shortest``, ``mean_length``, ``median_length``, ``longest``, and ``variation_of_length``, their standard
       deviation over their mean.
     - ``duplicate_rows``: rows that equal an earlier row; ``zero_rows``.
     - ``outlier_columns``: columns whose standard deviation is more than `OUTLIER` standard deviations above that of
-      the mean column; ``largest_column_share``: share of all variance in the column that has most.
+      the mean column; ``largest_column_share``: share of the total variance in the column with the largest variance.
 
-    of the rows at length one (``unit``):
+    of the rows scaled to norm 1 (``unit``):
 
-    - ``mean_cosine``: of two different rows, all pairs; ``largest_cosine_share``: share of it that one column
-      makes up (Timkey and van Schijndel 2021, eq. 3), where the mean cosine is not zero.
+    - ``mean_cosine``: of two different rows, all pairs; ``largest_cosine_share``: largest share of it from a single
+      column (Timkey and van Schijndel 2021, eq. 3), if the mean cosine is not zero.
 
     and of both:
 
-    - ``mean_share``: share of the mean squared length that the squared length of the mean row makes up.
+    - ``mean_share``: squared norm of the mean row divided by the mean squared norm.
     - ``effective_rank`` and ``participation_ratio`` of the centred rows, as in `embscale.statistics.spectra`.
     - ``partition_isotropy``: smallest over largest sum over rows of ``exp(c . row)``, c being the eigenvectors of
-      ``X.T @ X``, both signs (Mu and Viswanath 2018, eq. 1 to 3): towards 1 where no direction is preferred.
+      ``X.T @ X``, both signs (Mu and Viswanath 2018, eq. 1 to 3): close to 1 if no direction is preferred.
 
     Args:
         table: on disk.
-        masks: rows ``[rows]`` by the name of their stratum.
+        masks: boolean masks ``[rows]`` by stratum.
 
     Returns:
         Columns `COLUMNS`; ``reason`` says why a value is missing.
@@ -110,14 +111,14 @@ def _blocks(table: Stored) -> Iterator[tuple[slice, np.ndarray]]:
 
 
 def _row_keys(table: Stored) -> np.ndarray:
-    """A 64-bit hash of each row's values, ``[rows]``: equal for equal rows, and for no others but by rare chance.
+    """A 64-bit hash of each row's values, ``[rows]``: equal for equal rows; collisions are rare.
 
-    Multilinear hashing (Lemire and Kaser 2014): among a million rows two different ones meet with probability 1e-7.
+    Multilinear hashing (Lemire and Kaser 2014): the probability of a collision among a million rows is 1e-7.
     """
     multipliers = np.random.default_rng(0).integers(2**64, size=table.shape[1] + 1, dtype=np.uint64)
     keys = np.empty(len(table), np.uint64)
     for part, block in _blocks(table):
-        bits = np.ascontiguousarray(block + np.float32(0)).view(np.uint32)  # there is a negative zero
+        bits = np.ascontiguousarray(block + np.float32(0)).view(np.uint32)  # turns negative zero into zero
         keys[part] = (bits * multipliers[1:]).sum(axis=1, dtype=np.uint64) + multipliers[0]
     return keys
 
@@ -137,13 +138,13 @@ def _lengths(table: Stored, mask: np.ndarray) -> Iterator[dict[str, Any]]:
 
 
 def _spread(table: Stored, mask: np.ndarray, scaling: str) -> Iterator[dict[str, Any]]:
-    """What follows from the rows' sum and from ``X.T @ X``."""
+    """Measures computed from the sum of the rows and from ``X.T @ X``."""
     n, width = int(mask.sum()), table.shape[1]
     mean, products = np.zeros(width), np.zeros((width, width), order="F")
     for part, block in _blocks(table):
         values = scaled(block[mask[part]], scaling)
         mean += values.sum(axis=0) / n
-        # Added in place, the upper triangle alone: a second such matrix is never held.
+        # Only the upper triangle is added, in place, to avoid a second such matrix.
         products = blas.dsyrk(1 / n, values, beta=1.0, c=products, trans=1, overwrite_c=True)
     squares = products.diagonal().copy()
     total = squares.sum()
@@ -173,7 +174,7 @@ def _spread(table: Stored, mask: np.ndarray, scaling: str) -> Iterator[dict[str,
 
 
 def _partition_isotropy(table: Stored, mask: np.ndarray, scaling: str, products: np.ndarray) -> dict[str, Any]:
-    """Smallest over largest partition function; sums of exponentials are taken as logarithms, or they overflow."""
+    """Smallest over largest partition function; sums of exponentials are computed in log space to avoid overflow."""
     if (width := table.shape[1]) > WIDEST_EXACT:
         reason = f"it needs the eigenvectors of {width} columns; exact up to {WIDEST_EXACT}"
         return _row(scaling, "partition_isotropy", np.nan, reason=reason)

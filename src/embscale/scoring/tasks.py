@@ -1,7 +1,7 @@
-"""MTEB's tasks that a static table can do: which there are, and the main score of each with an interval.
+"""MTEB tasks that suit a static table, and the main score of each with an interval.
 
-MTEB loads the data and computes the score.  It gives no interval, so that one is made here: over queries or pairs by
-the bootstrap where MTEB tells what it found for each, over experiments where MTEB repeats a task with other samples.
+MTEB loads the data and computes the score.  It gives no intervals, so they are computed here: by bootstrap over queries
+or pairs if MTEB reports results for each, over experiments if MTEB repeats a task with different samples.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Part = tuple[str, str]
 RETRIEVAL, RERANKING, STS = "Retrieval", "Reranking", "STS"
 PAIRS, CLASSIFICATION, CLUSTERING = "PairClassification", "Classification", "Clustering"
 
-# What an interval of a task's type is over.  Other types need a trained head, a generator or another modality.
+# The unit of a task type's interval.  Other types need a trained head, a generator or another modality.
 INTERVAL_OVER = {
     RETRIEVAL: "queries",
     RERANKING: "queries",
@@ -48,8 +48,8 @@ INTERVAL_OVER = {
     CLUSTERING: "experiments",
 }
 
-# Tasks by name, with `:SUBSET` where a task has other languages as well, and their types.  A score for each type from
-# data that is fetched in minutes:
+# Tasks by name, with `:SUBSET` where a task has other languages as well, and their types.  One task of each type, with
+# data that downloads in minutes:
 SMALL = {
     "SCIDOCS": RETRIEVAL,
     "NFCorpus": RETRIEVAL,
@@ -60,8 +60,8 @@ SMALL = {
     "Banking77Classification.v2": CLASSIFICATION,
     "TwentyNewsgroupsClustering.v2": CLUSTERING,
 }
-# MTEB(eng, v2) without the tasks of great corpora (TREC-COVID, Touché, FEVER, ClimateFEVER, HotpotQA, MindSmall) and
-# without its one task of summaries, which is none of the types above:
+# MTEB(eng, v2) without the tasks with large corpora (TREC-COVID, Touché, FEVER, ClimateFEVER, HotpotQA, MindSmall) and
+# without its one summarisation task, whose type is not listed above:
 FULL = {
     "ArguAna": RETRIEVAL,
     "CQADupstackGamingRetrieval": RETRIEVAL,
@@ -100,17 +100,17 @@ FULL = {
 }
 TIERS = {"small": SMALL, "full": FULL}
 
-# The split that MTEB's own benchmarks report, where a task has it beside others.
+# The split that MTEB's own benchmarks report, if a task has several.
 TEST = "test"
 
-# Texts that MTEB hands over at once; a large batch is handed over sooner, and no vector depends on it.
+# Texts per batch from MTEB; large batches are faster and do not change the vectors.
 BATCH = 4096
 
-# Numbers in one block of resamples: bounds memory at some 40 MB for each array of that size.
+# Numbers in one block of resamples; bounds memory at about 40 MB per array.
 VALUES_PER_CHUNK = 5_000_000
 
-# Under which name MTEB hands out how similar the vectors of each pair are; of distances it tells pairs' nearness by the
-# opposite sign for STS, and by the distance itself for pair classification.
+# MTEB's names of the similarities of pairs.  For distance measures, MTEB reports the negated distance for STS and the
+# distance itself for pair classification.
 COMPARISONS = {
     "similarity": "similarity_scores",
     "cosine": "cosine_scores",
@@ -120,7 +120,7 @@ COMPARISONS = {
 }
 DISTANCES = ("manhattan", "euclidean")
 
-# Main scores whose interval is known here, by type.
+# Main scores for which an interval can be computed, by type.
 MAIN_SCORES = {
     RETRIEVAL: r"(ndcg|map|recall|precision)_at_\d+",
     RERANKING: r"(ndcg|map|recall|precision)_at_\d+",
@@ -139,9 +139,9 @@ class TaskScore:
     """A main score with its interval.
 
     Attributes:
-        value: MTEB's main score, the mean over the task's subsets and splits where it has several.
+        value: MTEB's main score: the mean over the task's subsets and splits.
         ci_low, ci_high: 95 % interval.
-        n: number of what the interval is over.
+        n: number of units that the interval is over.
         interval_over: ``queries``, ``pairs`` or ``experiments``.
         examples: a row for each of them (and comparison): ``part`` (subset/split), ``example``, ``measure``, ``score``
             and ``label`` (judged similarity or class of a pair; empty for others).
@@ -156,15 +156,15 @@ class TaskScore:
 
 
 def expand(names: list[str]) -> list[str]:
-    """Names of tasks, those of a tier in its place; each once."""
+    """Names of tasks, with tiers replaced by their tasks, without duplicates."""
     return list(dict.fromkeys(task for name in names for task in TIERS.get(name, [name])))
 
 
 def find(name: str) -> AbsTask:
-    """A task by MTEB's name, ``NAME`` or ``NAME:SUBSET,...``; nothing is fetched.
+    """Look up a task by MTEB's name, ``NAME`` or ``NAME:SUBSET,...``; nothing is fetched.
 
     Raises:
-        EmbscaleError: MTEB knows no such task or subset, or a static table cannot do it.
+        EmbscaleError: MTEB has no such task or subset, or it does not suit a static table.
     """
     name, _, subsets = name.partition(":")
     try:
@@ -193,15 +193,15 @@ class TableTask:
     """One task, fetched once, on which any number of tables is evaluated.
 
     Attributes:
-        name: as it was asked for.
+        name: as given by the user.
         task: MTEB's.
         metric: the name of its main score.
-        interval_over: what its intervals are over.
+        interval_over: the unit of its intervals.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.task: Any = find(name)  # MTEB's classes share no type that has all that is used here
+        self.task: Any = find(name)  # MTEB's classes share no type with all attributes used here
         self.metric: str = self.task.metadata.main_score
         self.interval_over = INTERVAL_OVER[self.task.metadata.type]
 
@@ -214,11 +214,11 @@ class TableTask:
         """Load the data from the hub or its cache.
 
         Raises:
-            EmbscaleError: it is not to be had, or not what MTEB expects.
+            EmbscaleError: it cannot be fetched, or is not what MTEB expects.
         """
         if not self.task.data_loaded:
             trying(self.dataset, self._load)
-            # Clustering draws its samples from these; every table shall be given the same.
+            # Clustering draws its samples with these generators; every table must get the same samples.
             self._random = copy.deepcopy((self.task.rng_state, self.task.np_rng))
 
     def evaluate(self, encoder: EncoderProtocol, *, resamples: int, seed: int) -> TaskScore:
@@ -230,7 +230,7 @@ class TableTask:
             seed: of the resamples, which are the same for every encoder.
 
         Raises:
-            EmbscaleError: the data is not to be had, or the score is not a number.
+            EmbscaleError: the data cannot be fetched, or the score is not a number.
         """
         self.fetch()
         self.task.rng_state, self.task.np_rng = copy.deepcopy(self._random)
@@ -255,7 +255,7 @@ class TableTask:
         try:
             self.task.load_data()
         except LocalEntryNotFoundError:
-            raise  # the hub's own words for it are told by the caller
+            raise  # the caller reports it
         except ConnectionError as error:
             raise EmbscaleError(f"{self.dataset}: not here yet, and the hub cannot be asked ({error})") from error
         except DatasetNotFoundError as error:
@@ -265,7 +265,7 @@ class TableTask:
             raise EmbscaleError(f"{self.dataset}: not the data that MTEB expects ({reason})") from error
 
     def _run(self, encoder: EncoderProtocol) -> dict[Part, tuple[Mapping[str, Any], pd.DataFrame]]:
-        """MTEB's scores of each part, and the examples that they sum up."""
+        """MTEB's scores of each part, and the per-example scores behind them."""
         per_query: dict[Part, dict[str, dict[str, float]]] = {}
         if self.interval_over == "queries":
             own = type(self.task).task_specific_scores
@@ -274,13 +274,13 @@ class TableTask:
                 per_query[hf_split, hf_subset] = scores
                 return own(self.task, scores, *args, hf_split=hf_split, hf_subset=hf_subset)
 
-            # The one place where MTEB hands out the scores of single queries.
+            # The only place where MTEB exposes the scores of single queries.
             vars(self.task)["task_specific_scores"] = keep
         with tempfile.TemporaryDirectory() as folder:
             result = mteb.evaluate(
                 encoder,
                 self.task,
-                cache=None,  # MTEB's own keeps scores although the version or the data have changed
+                cache=None,  # MTEB's own cache keeps scores even if the version or the data have changed
                 co2_tracker=False,
                 encode_kwargs={"batch_size": BATCH, "show_progress_bar": False},
                 prediction_folder=folder if self.interval_over == "pairs" else None,
@@ -316,7 +316,7 @@ class TableTask:
         if self.task.metadata.type == STS:
             labels, measures = rows["score"], ["cosine"]
         else:
-            rows = rows[0] if len(rows) == 1 else rows  # some repositories hold all pairs in one row
+            rows = rows[0] if len(rows) == 1 else rows  # some repositories store all pairs in one row
             labels, measures = rows[self.task.label_column_name], list(COMPARISONS)
         frames = [
             pd.DataFrame(
@@ -332,7 +332,7 @@ class TableTask:
         return pd.concat(frames, ignore_index=True)
 
     def _experiments(self, scores: Mapping[str, Any]) -> pd.DataFrame:
-        """Scores of the repetitions, those of a hierarchy's levels averaged."""
+        """Scores of the repetitions, averaged over the levels of a hierarchy."""
         if self.task.metadata.type == CLASSIFICATION:
             values = [experiment[self.metric] for experiment in scores["scores_per_experiment"]]
         else:
@@ -367,11 +367,11 @@ class TableTask:
 def over_experiments(parts: Sequence[np.ndarray]) -> tuple[int, float, float]:
     """Number of experiments and Student's interval for their mean; a bootstrap of ten would be too narrow.
 
-    For classification it tells what other training texts would have given on the same test texts, for clustering what
-    other samples of the same texts would have given.
+    For classification the interval reflects the choice of training texts, for clustering the choice of samples from the
+    same texts.
 
     Args:
-        parts: scores of the experiments of each subset; experiment i of all subsets counts as one.
+        parts: scores of the experiments of each subset; experiment i of all subsets is treated as one.
 
     Raises:
         EmbscaleError: the subsets repeat a different number of times, or not at all.
@@ -387,9 +387,9 @@ def over_experiments(parts: Sequence[np.ndarray]) -> tuple[int, float, float]:
 
 
 def resampled_counts(n: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """How often each of `n` pairs occurs in each resample, ``[some resamples, n]`` at a time.
+    """How often each of `n` pairs occurs in each resample, in blocks ``[resamples of the block, n]``.
 
-    Drawing places and counting them takes a tenth of the time of a multinomial draw where pairs are many.
+    For many pairs, drawing indices and counting them takes a tenth of the time of a multinomial draw.
     """
     generator = np.random.default_rng(seed)
     at_once = max(1, VALUES_PER_CHUNK // n)
@@ -400,7 +400,7 @@ def resampled_counts(n: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
 
 
 def spearman(x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Spearman's correlation of `x` and `y` in samples that hold each pair several times or not at all.
+    """Spearman's correlation of `x` and `y` in weighted samples of pairs.
 
     Args:
         x: ``[n]``.
@@ -408,7 +408,7 @@ def spearman(x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> np.ndarray:
         counts: how often each pair is in each sample, ``[samples, n]``.
 
     Returns:
-        ``[samples]``; not a number where a sample is constant.
+        ``[samples]``; NaN if a sample is constant.
     """
     a, b = (_centred_ranks(values, counts) for values in (x, y))
     with np.errstate(invalid="ignore"):
@@ -417,7 +417,7 @@ def spearman(x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def average_precision(scores: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Average precision in samples that hold each pair several times or not at all; equal scores are one threshold.
+    """Average precision in weighted samples of pairs; equal scores share one threshold.
 
     Args:
         scores: the higher, the more similar, ``[n]``.
@@ -425,13 +425,13 @@ def average_precision(scores: np.ndarray, labels: np.ndarray, counts: np.ndarray
         counts: how often each pair is in each sample, ``[samples, n]``.
 
     Returns:
-        ``[samples]``; not a number where a sample holds no similar pair.
+        ``[samples]``; NaN if a sample has no similar pair.
     """
     order = np.argsort(-scores, kind="stable")
     ranked, similar = scores[order], labels[order] == 1
     if not similar.any():
         return np.full(len(counts), np.nan)
-    # Precision counts only where a similar pair is found; what lies between two such thresholds is summed at once.
+    # Precision matters only at thresholds with a similar pair; everything between two of them is summed at once.
     thresholds = np.unique(ranked[similar])[::-1]
     ends = np.searchsorted(-ranked, -thresholds, side="right")
     starts = np.concatenate([[0], ends[:-1]])
@@ -445,14 +445,14 @@ def average_precision(scores: np.ndarray, labels: np.ndarray, counts: np.ndarray
 
 
 def _sums(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Counts of equal values together, by ascending value, ``[samples, distinct values]``."""
+    """Counts summed over equal values, by ascending value, ``[samples, distinct values]``."""
     order = np.argsort(values, kind="stable")
     _, starts = np.unique(values[order], return_index=True)
     return np.add.reduceat(counts[:, order], starts, axis=1)
 
 
 def _centred_ranks(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Mean rank of each value in each sample, less the mean of all ranks, ``[samples, n]``."""
+    """Mean rank of each value in each sample minus the mean of all ranks, ``[samples, n]``."""
     sums = _sums(values, counts)
     ranks = sums.cumsum(axis=1) - sums / 2
     _, places = np.unique(values, return_inverse=True)

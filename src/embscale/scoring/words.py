@@ -1,8 +1,8 @@
-"""What a table knows about words: analogies, degrees, neighbours by relation, and similarity as people judge it.
+"""Word probes of a table: analogies, degrees, relation neighbours, and human similarity judgements.
 
-A probe uses words that are one token each, either at the start of a text (``plain``) or behind a space (``space``);
-the two are different rows in most tables of language models.  How many of a set's entries that leaves is part of
-every result.  A word whose row is zeros has no direction and counts as missing.
+A probe uses only words that are a single token, either at the start of a text (``plain``) or after a space (``space``);
+in most language models these are different rows.  Every result reports how many of a set's entries remain.  A word with
+a zero row has no direction and counts as missing.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 FORMS = ("plain", "space")
-# The set of words that comes with this package.
+# The word set included in this package.
 OWN = "own"
 OWN_FILE = Path(resources.__file__).with_name("words.yaml")
-# The set that asks for a word's other form, by how often the rarer one occurs.
+# The set of pairs of forms of the same word, by frequency of the rarer form.
 BOTH = "both"
 TWO_FORMS = "two forms"
 BANDS = ("rare", "middle", "frequent")
 
-# Neighbours that are looked at, of all words.
+# Number of nearest neighbours to consider.
 NEAREST = 10
 
-# Questions answered at once: bounds memory at 256 x words x 4 bytes.
+# Questions per batch: bounds memory at 256 x words x 4 bytes.
 QUESTIONS = 256
 
 # Spearman's correlation of two pairs is 1 or -1 whatever the table.
@@ -62,7 +62,7 @@ class WordVectors:
     vectors: np.ndarray
 
     def find(self, entries: Sequence[Sequence[str]]) -> np.ndarray:
-        """Places of the words of those entries whose words are all there and all different, ``[entries, words]``."""
+        """Indices of the words of entries whose words are all present and distinct, ``[entries, words]``."""
         if not len(entries):
             return np.empty((0, 0), np.int64)
         width = len(entries[0])
@@ -71,7 +71,7 @@ class WordVectors:
         return np.array(found, np.int64).reshape(-1, width)
 
     def unit(self) -> np.ndarray:
-        """The rows at length 1."""
+        """The rows scaled to norm 1."""
         return self.vectors / np.linalg.norm(self.vectors, axis=1, keepdims=True)
 
 
@@ -84,9 +84,9 @@ class Outcome:
         section: of the set, or ``all``.
         metric: what was measured.
         total: entries of the section.
-        chance: expected where vectors say nothing of words; NaN where no formula is known.
-        scores: of each entry that could be asked, ``[entries]``; or what is to be correlated, ``[entries, 2]``.
-        fewest: entries without which there is no result.
+        chance: expected value if vectors carry no information about words; NaN if no formula is known.
+        scores: of each usable entry, ``[entries]``; or the two variables to correlate, ``[entries, 2]``.
+        fewest: minimum number of entries for a result.
     """
 
     probe: str
@@ -99,7 +99,7 @@ class Outcome:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells outcomes of one set apart."""
+        """The key of an outcome within a set."""
         return self.probe, self.section, self.metric
 
     @property
@@ -108,7 +108,7 @@ class Outcome:
         return float(self._of(self.scores[None])[0]) if len(self.scores) >= self.fewest else math.nan
 
     def interval(self, *, resamples: int, seed: int) -> tuple[float, float]:
-        """95 % percentile bootstrap interval over entries, as if they were independent of each other."""
+        """95 % percentile bootstrap interval over entries, treated as independent."""
         if len(self.scores) < self.fewest:
             return math.nan, math.nan
         if self.scores.ndim == 1:
@@ -136,12 +136,12 @@ class Outcome:
 
 
 def single_tokens(words: Iterable[str], tokenizer: Tokenizer, form: str) -> dict[str, int]:
-    """The words that the tokenizer gives one token of their own, with its id.
+    """The words that are a single token of the tokenizer, with their ids.
 
     Args:
         words: without spaces.
         tokenizer: of the table; its case folding and the like apply.
-        form: ``plain``, as at the start of a text, or ``space``, as behind another word.  Tokenizers that mark the
+        form: ``plain``, as at the start of a text, or ``space``, as after another word.  Tokenizers that mark the
             starts of words give both the same token.
     """
     words = list(dict.fromkeys(words))
@@ -154,16 +154,16 @@ def single_tokens(words: Iterable[str], tokenizer: Tokenizer, form: str) -> dict
         ids = encoding.ids
         if len(ids) != len(prefix) + 1 or ids[:-1] != prefix:
             continue
-        # An unknown word is one token, too, but not its own.
+        # An unknown word is also one token, but not its own.
         if tokenizer.decode(ids[-1:]).strip().casefold() == word.casefold():
             found[word] = ids[-1]
     return found
 
 
 def vocabulary(tokenizer: Tokenizer, form: str, *, asked: Iterable[str]) -> dict[str, int]:
-    """Words that are one token, with its id: all that the tokenizer has, of letters alone, and those asked for.
+    """Single-token words with their ids: all alphabetic ones of the tokenizer, and the requested ones.
 
-    Where the tokenizer folds case, several words have the same token.
+    If the tokenizer folds case, several words share a token.
     """
     tokens = range(tokenizer.get_vocab_size())
     words = (text for text in (tokenizer.decode([token]).strip() for token in tokens) if text.isalpha())
@@ -173,18 +173,18 @@ def vocabulary(tokenizer: Tokenizer, form: str, *, asked: Iterable[str]) -> dict
 def two_forms(
     vocabularies: Mapping[str, Mapping[str, int]], counts: np.ndarray | None
 ) -> tuple[dict[str, int], WordSet]:
-    """Words that have a token of their own in either form, as pairs: related words that need no list of them.
+    """Words that are single tokens in both forms, as pairs: related words that need no word list.
 
-    Nothing but the texts says that the two belong together, so that rare tokens, which a method has seen seldom, can
-    be asked about as well as frequent ones (Mikolov et al. 2013a say that skip-gram serves rare words better).
+    Only the training texts reveal that the two forms are related, so the probe works for rare tokens as well as for
+    frequent ones (Mikolov et al. 2013a state that skip-gram represents rare words better).
 
     Args:
         vocabularies: of `vocabulary`, by form.
         counts: how often each token occurs in the texts, ``[tokens]``; None if that is not known.
 
     Returns:
-        All words of both forms, the form in front, with their token; and the pairs, ``all`` of them and, with counts,
-        the three parts of equal size in the order of the rarer form's count (`BANDS`).
+        All words of both forms, prefixed with the form, with their tokens; and the pairs: ``all`` and, if there are
+        counts, three groups of equal size ordered by the rarer form's count (`BANDS`).
     """
     names = {f"{form} {word}": token for form, words in vocabularies.items() for word, token in words.items()}
     plain, space = (vocabularies[form] for form in FORMS)
@@ -201,7 +201,7 @@ def two_forms(
 
 
 def word_vectors(blocks: Iterable[np.ndarray], words: Mapping[str, int]) -> WordVectors:
-    """The rows of some words, each row once, out of a table that comes in blocks.
+    """Collect the rows of words, each row once, from a table that is read in blocks.
 
     Args:
         blocks: the table from top to bottom, ``[rows of a block, dims]``.
@@ -231,14 +231,14 @@ def word_vectors(blocks: Iterable[np.ndarray], words: Mapping[str, int]) -> Word
 
 @dataclass(frozen=True)
 class WordSet:
-    """Entries to ask a table about.
+    """A set of probe entries.
 
     Attributes:
         name: of the set.
         analogies: section to questions ``(a, b, c, d)``: a is to b as c is to d.
         degrees: positive, comparative, superlative.
         relations: kind of relation to pairs.
-        similarities: pairs with a number that people gave.
+        similarities: pairs with a human rating.
     """
 
     name: str
@@ -254,7 +254,7 @@ class WordSet:
 
 
 def own_set() -> WordSet:
-    """The set that comes with this package; each pair of an analogy's section asks about each other."""
+    """The set included in this package; every ordered pair of pairs of an analogy section is a question."""
     entries = yaml.safe_load(OWN_FILE.read_text("utf-8"))
     analogies = {
         section: [(*one, *other) for one in pairs for other in pairs if other is not one]
@@ -265,10 +265,10 @@ def own_set() -> WordSet:
 
 
 def read_analogies(path: Path) -> WordSet:
-    """A file in the form of Mikolov et al. 2013a: four words a line, sections behind a colon.
+    """Read a file in the format of Mikolov et al. 2013a: four words per line, sections after a colon.
 
     Raises:
-        EmbscaleError: a line has another form, or there is no question.
+        EmbscaleError: a line has another format, or there is no question.
     """
     sections: dict[str, list[tuple[str, str, str, str]]] = {}
     section = "all questions"
@@ -287,13 +287,13 @@ def read_analogies(path: Path) -> WordSet:
 
 
 def read_similarities(path: Path) -> WordSet:
-    """A file of word pairs with a number each, as WordSim-353 and SimLex-999 have it.
+    """Read a file of rated word pairs, as in WordSim-353 and SimLex-999.
 
     Two words, then among other things the number, separated by tabs, semicolons or commas; the first line may name
-    the columns, and lines with # in front are left out.
+    the columns, and lines that start with # are ignored.
 
     Raises:
-        EmbscaleError: a line has another form, or there is no pair.
+        EmbscaleError: a line has another format, or there is no pair.
     """
     pairs = []
     for number, line in _lines(path):
@@ -332,7 +332,7 @@ def _is_number(text: str) -> bool:
 
 
 def probe(vectors: WordVectors, words: WordSet) -> list[Outcome]:
-    """Every probe that a set has entries for."""
+    """Run every probe for which a set has entries."""
     return [
         *analogies(vectors, words.analogies),
         *degrees(vectors, words.degrees),
@@ -342,11 +342,11 @@ def probe(vectors: WordVectors, words: WordSet) -> list[Outcome]:
 
 
 def analogies(vectors: WordVectors, sections: Mapping[str, Sequence[Sequence[str]]]) -> Iterator[Outcome]:
-    """Of all words but the three given ones, which is nearest to ``b - a + c`` (3CosAdd, all at length 1)?
+    """Which word, except the three given ones, is nearest to ``b - a + c`` (3CosAdd, unit vectors)?
 
     Levy and Goldberg 2014, "Linguistic regularities in sparse and explicit word representations", eq. 1 and 3.
-    ``accuracy``: the expected one.  ``reciprocal_rank`` and ``percentile``, the share of the other words that are
-    farther, also tell of near misses.  A word as near as the expected one counts half.
+    ``accuracy``: the expected word is nearest.  ``reciprocal_rank`` and ``percentile`` (the share of the other words
+    that are farther away) also credit near misses.  A word at the same distance as the expected one counts half.
     """
     unit = vectors.unit()
     candidates = max(len(unit) - 3, 1)  # the expected word among them
@@ -386,13 +386,14 @@ def _ranks(unit: np.ndarray, questions: np.ndarray) -> np.ndarray:
 def degrees(vectors: WordVectors, triples: Sequence[Sequence[str]]) -> Iterator[Outcome]:
     """Do a word and its two degrees lie on a line, in order, and does a factor lead from each to the next?
 
-    ``collinearity``: the cosine of the two steps; of independent vectors it is -1/2, because both hold the comparative.
-    ``in_order``: the comparative is the middle one of the three, none of the distances being longer than that of the
-    ends.  ``projected_between``: its projection on their line lies between them, which is so for nearly all independent
-    vectors, too.  ``lengths_rise``: each is longer than the one before, as for a factor above 1.  ``same_direction``:
-    the mean cosine of neighbours, 1 if a number led from each to the next.  ``addition_gain`` and
-    ``multiplication_gain``: how much nearer, by the cosine, one comes to the comparative from the positive by an
-    offset, or by a factor for each column, that all other triples have taught (least squares).
+    ``collinearity``: the cosine of the two steps; for independent vectors it is -1/2, because both involve the
+    comparative.
+    ``in_order``: the comparative is the middle one of the three, none of the distances being longer than that between
+    the ends.  ``projected_between``: its projection on their line lies between them, which also holds for nearly all
+    independent vectors.  ``lengths_rise``: norms increase, as with a factor above 1.
+    ``same_direction``: the mean cosine of neighbours, 1 if each is a multiple of the one before.  ``addition_gain`` and
+    ``multiplication_gain``: increase in the cosine with the comparative when the positive is shifted by an offset, or
+    multiplied by a factor per column, fitted to all other triples (least squares).
     """
     total = len(triples)
     if not total:
@@ -428,9 +429,9 @@ def _cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def relations(vectors: WordVectors, kinds: Mapping[str, Sequence[Sequence[str]]]) -> Iterator[Outcome]:
     """Are related words nearer to each other than to other words?
 
-    ``percentile``: the share of all other words that are farther from the one than the other is, mean of both
-    directions: the area under the ROC curve of related against random words.  ``in_ten_nearest``: how often it is
-    among the ten nearest of all words.
+    ``percentile``: the share of all other words that are farther away than the related word, averaged over both
+    directions: the area under the ROC curve of related against random words.  ``in_ten_nearest``: how often the related
+    word is among the ten nearest of all words.
     """
     unit = vectors.unit()
     others = max(len(unit) - 2, 1)
@@ -454,7 +455,7 @@ def _near(unit: np.ndarray, word: np.ndarray, related: np.ndarray) -> np.ndarray
 
 
 def similarities(vectors: WordVectors, pairs: Sequence[tuple[str, str, float]]) -> Iterator[Outcome]:
-    """Spearman's correlation of the cosines of words with the similarity that people see (``spearman``)."""
+    """Spearman's correlation of cosines with human similarity ratings (``spearman``)."""
     if not pairs:
         return
     known = [pair for pair in pairs if len(vectors.find([pair[:2]]))]
@@ -476,19 +477,19 @@ def word_set_rows(
     resamples: int,
     seed: int,
 ) -> list[dict[str, Any]]:
-    """Every probe of every set as tidy rows, with chance and with random vectors in place of the table's.
+    """Tidy rows of every probe of every set, with chance levels and a baseline of random vectors.
 
     Args:
         vectors: all words that are one token in this form.
-        sets: what to ask.
-        form: goes into the rows.
-        random_seeds: of the random vectors, as many and as long as the table's.
+        sets: the word sets to probe.
+        form: recorded in the rows.
+        random_seeds: of the random vectors, which have the shape of the table's.
         resamples: of the bootstrap over entries.
         seed: of the resamples.
 
     Returns:
-        Rows with `COLUMNS`: ``n`` of ``total`` entries could be asked, which is the ``coverage``; ``random_low`` and
-        ``random_high`` are the lowest and the highest of the seeds; ``reason`` says why there is no value.
+        Rows with `COLUMNS`: ``n`` of ``total`` entries could be used, the ``coverage``; ``random_low`` and
+        ``random_high`` are the lowest and the highest value over seeds; ``reason`` says why there is no value.
     """
     count, dims = vectors.vectors.shape
     at_random = [

@@ -1,1 +1,1 @@
-"""Intervals and tests that all chapters share."""
+"""Intervals and tests."""

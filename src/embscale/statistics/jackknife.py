@@ -1,9 +1,9 @@
-"""Intervals of quantities that no mean over texts gives, such as ranks, angles and distances of means.
+"""Intervals for quantities that are not means over texts, such as ranks, angles and distances of means.
 
-A bootstrap draws texts twice, and twin vectors bias whatever compares vectors with each other: they are each other's
-neighbours, and add to the squared entries of a Gram matrix.  Leaving texts out does not, so such quantities are
-computed again without each of a few groups of texts: the delete-a-group jackknife (Kott 2001, Journal of Official
-Statistics 17, 521), with Student's t for the few groups.
+A bootstrap draws some texts twice, and duplicate vectors bias anything that compares vectors with each other: they are
+nearest neighbours, and inflate the squared entries of a Gram matrix.  Leaving texts out has no such effect, so these
+quantities are recomputed without each of a few groups of texts: the delete-a-group jackknife (Kott 2001, Journal of
+Official Statistics 17, 521), with Student's t for the few groups.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ LEAST_GROUPS = 2
 
 
 def text_groups(text: np.ndarray, *, groups: int, seed: int) -> np.ndarray:
-    """A group for each vector: all vectors of a text are in one group, groups differ by one text at most.
+    """A group for each vector: all vectors of a text are in one group, and group sizes differ by at most one text.
 
     Args:
         text: the text of each vector, ``[vectors]``.
-        groups: how many; as many as there are texts if those are fewer.
+        groups: number of groups; at most the number of texts.
         seed: of the assignment.
 
     Returns:
@@ -45,7 +45,7 @@ def left_out(parts: np.ndarray, *, axis: int = 0) -> np.ndarray:
         axis: that of the groups.
 
     Returns:
-        The same with one more along `axis`: first the whole, then the whole without group 0, 1 and so on.
+        An array with one more entry along `axis`: first the total, then the total without group 0, 1 and so on.
     """
     whole = parts.sum(axis=axis, keepdims=True)
     return np.concatenate([whole, whole - parts], axis=axis)

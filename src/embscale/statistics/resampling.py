@@ -1,9 +1,9 @@
 """Intervals, p-values, trends and regressions, all from one bootstrap over queries.
 
 Every score of a task is measured on the same queries, so a resample of the queries gives all of them new means at
-once (`bootstrap_means`), and anything computed from means, whether difference, rank correlation or arg-max, has its
-distribution by being computed again from each resample's means (Efron and Tibshirani 1993, chapters 13 and 16).
-Functions that take means take them as ``[..., models]``, one row for each resample.
+once (`bootstrap_means`), and anything computed from means, whether difference, rank correlation or arg-max, gets its
+distribution by being recomputed from each resample's means (Efron and Tibshirani 1993, chapters 13 and 16).  Functions
+that take means take them as ``[..., models]``, one row for each resample.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from scipy import stats
 
 CONFIDENCE = 0.95
 
-# Resamples drawn at once: bounds memory at 1,000 x queries x 8 bytes.
+# Resamples per batch: bounds memory at 1,000 x queries x 8 bytes.
 RESAMPLES_PER_CHUNK = 1000
 
-# Means closer than this are the same: the order of additions must not decide which is the highest.
+# Means closer than this count as equal: rounding must not decide which is the highest.
 ROUNDING = 1e-12
 
 
@@ -30,10 +30,10 @@ class Estimate:
     """A number with its uncertainty.
 
     Attributes:
-        value: from the queries as they are.
+        value: from the original queries.
         low: end of the 95 % percentile interval.
         high: the other end.
-        p: two-sided, against the hypothesis that was asked for.
+        p: two-sided p-value of the tested hypothesis.
     """
 
     value: float
@@ -69,7 +69,7 @@ def two_sided_p(draws: np.ndarray, null: float = 0.0) -> float:
 
     Twice the smaller share of resamples on either side of `null`, `null` itself counted on both, with one more on
     each side for the sample itself (Davison and Hinkley 1997, section 4.2): never below 2 / (resamples + 1).  It is
-    below 0.05 about where the 95 % percentile interval leaves `null` out.
+    below 0.05 approximately when the 95 % percentile interval excludes `null`.
 
     Args:
         draws: ``[resamples]``.
@@ -80,7 +80,7 @@ def two_sided_p(draws: np.ndarray, null: float = 0.0) -> float:
 
 
 def estimate(value: float, draws: np.ndarray, *, null: float = 0.0) -> Estimate:
-    """A number with the interval and p-value that its resampled values give.
+    """A number with the interval and p-value from its resampled values.
 
     Args:
         value: from the queries as they are.
@@ -92,7 +92,7 @@ def estimate(value: float, draws: np.ndarray, *, null: float = 0.0) -> Estimate:
 
 
 def paired_difference(a: np.ndarray, b: np.ndarray, *, resamples: int, seed: int) -> Estimate:
-    """Mean of ``a - b``, two scores of the same queries ``[queries]``, against no difference."""
+    """Mean of ``a - b`` for two scores of the same queries ``[queries]``, tested against 0."""
     difference = np.asarray(a - b, np.float64)[:, None]
     return estimate(difference.mean(), bootstrap_means(difference, resamples=resamples, seed=seed)[:, 0])
 
@@ -107,7 +107,7 @@ def holm(p_values: Sequence[float]) -> np.ndarray:
 
 
 def argmax_distribution(means: np.ndarray) -> np.ndarray:
-    """How often each column is the highest, from 0 to 1; equal columns share.
+    """How often each column is the highest, from 0 to 1; ties are shared equally.
 
     Args:
         means: ``[resamples, models]``.
@@ -120,7 +120,7 @@ def argmax_distribution(means: np.ndarray) -> np.ndarray:
 
 
 def kendall(sizes: Sequence[float], means: np.ndarray) -> np.ndarray:
-    """Kendall's tau-b between sizes and scores (Kendall 1945); 0 where all scores are equal.
+    """Kendall's tau-b between sizes and scores (Kendall 1945); 0 if all scores are equal.
 
     Args:
         sizes: ``[models]``.
@@ -137,10 +137,10 @@ def kendall(sizes: Sequence[float], means: np.ndarray) -> np.ndarray:
 
 
 def permutation_test(sizes: Sequence[float], scores: np.ndarray) -> Estimate:
-    """Kendall's tau-b with the p-value of random orders of the models, exact where no two are equal; no interval.
+    """Kendall's tau-b with a permutation p-value over models, exact if there are no ties; no interval.
 
-    The bootstrap over queries asks whether these models are in this order; this asks whether so few models would be
-    by chance.
+    The bootstrap over queries tests whether these models are in this order; this test asks whether so few models could
+    be in this order by chance.
     """
     result = stats.kendalltau(sizes, scores)
     return Estimate(float(result.statistic), math.nan, math.nan, float(result.pvalue))
@@ -163,7 +163,7 @@ def slope(sizes: Sequence[float], means: np.ndarray) -> np.ndarray:
 
 
 def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """0 where the denominator is."""
+    """0 if the denominator is 0."""
     return np.divide(numerator, denominator, out=np.zeros(np.shape(numerator)), where=denominator > 0)
 
 
@@ -191,7 +191,7 @@ class Band:
 
 
 def seed_band(scores: Sequence[float] | np.ndarray) -> Band:
-    """The band that seeds span, apart from the uncertainty over queries."""
+    """The band over seeds; uncertainty over queries is separate."""
     values = np.asarray(scores, np.float64)
     count = len(values)
     sd = float(values.std(ddof=1)) if count > 1 else math.nan
@@ -207,7 +207,8 @@ class Regression:
     Attributes:
         coefficients: by name of the term.
         models: how many scores it was fitted to.
-        unidentified: terms that others determine, such as a suite's own constant; they have no coefficient.
+        unidentified: terms that are linear combinations of others, such as a suite's constant; they have no
+            coefficient.
     """
 
     coefficients: dict[str, Estimate]
@@ -218,19 +219,20 @@ class Regression:
 def regression(terms: Mapping[str, np.ndarray], groups: Sequence[str], means: np.ndarray) -> Regression:
     """Regress scores on facts of the models, with a constant for each group (suite).
 
-    Intervals are over queries, the models being given: they say how well the line through these models is known, not
-    what further models would do.  A term that the constants and the terms before it determine is left out and told.
+    Intervals are over queries, for fixed models: they describe how well the line through these models is known, not
+    what other models would do.  A term that is a linear combination of the constants and earlier terms is dropped and
+    reported.
 
     Args:
         terms: name -> ``[models]``.
         groups: ``[models]``, the suite of each.
-        means: ``[1 + resamples, models]``; first the scores of the queries as they are.
+        means: ``[1 + resamples, models]``; first the scores over the original queries.
     """
     constants = np.stack([np.asarray(groups) == group for group in dict.fromkeys(groups)], axis=1).astype(np.float64)
     design = constants
     kept: list[str] = []
     for name, values in terms.items():
-        # Centred within its suite, a term that says nothing beyond what is there already is zero up to rounding.
+        # The residual of a redundant term, centred within its suite, is zero up to rounding.
         column = np.asarray(values, np.float64)[:, None]
         residual = column - design @ np.linalg.lstsq(design, column, rcond=None)[0]
         if np.abs(residual).max() > 1e-9 * max(1.0, np.abs(column).max()):
@@ -242,15 +244,15 @@ def regression(terms: Mapping[str, np.ndarray], groups: Sequence[str], means: np
 
 
 def confounds(facts: pd.DataFrame) -> pd.DataFrame:
-    """What goes along with the width of the table in each suite.
+    """Facts that vary together with the width of the table in each suite.
 
     Args:
         facts: a row for each model with ``suite``, ``model``, ``dims`` and further facts; NaN where not known.
 
     Returns:
         A row for each suite and fact: ``suite``, ``fact``, ``models`` (for which it is known), ``correlation`` of
-        log2 width with log2 of a number, or with whether a word is that of the narrowest model (empty where the
-        fact does not vary or fewer than three models have it), ``varies``, and what is ``known`` in words.
+        log2 width with log2 of a number, or with whether a word is that of the narrowest model (empty if the fact does
+        not vary or fewer than three models have it), ``varies``, and what is ``known`` in words.
     """
     rows = []
     for suite, group in facts.groupby("suite", sort=False):

@@ -1,10 +1,10 @@
-"""In how many directions vectors spread: measures of the eigenvalues of a covariance, and what chance gives."""
+"""Effective dimensions of a set of vectors, from the eigenvalues of a covariance, and their chance levels."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# Places at which the Marchenko-Pastur density is averaged; enough for six digits.
+# Points at which the Marchenko-Pastur density is evaluated; enough for six digits.
 PLACES = 4096
 
 
@@ -15,7 +15,7 @@ def effective_rank(eigenvalues: np.ndarray) -> np.ndarray:
         eigenvalues: of a covariance (or ``X.T @ X``), ``[..., directions]``; the singular values are their roots.
 
     Returns:
-        ``[...]``, from 1 to the number of directions; NaN where nothing varies.
+        ``[...]``, from 1 to the number of directions; NaN if nothing varies.
     """
     singular = np.sqrt(np.clip(eigenvalues, 0, None))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -25,21 +25,21 @@ def effective_rank(eigenvalues: np.ndarray) -> np.ndarray:
 
 
 def participation_ratio(eigenvalues: np.ndarray) -> np.ndarray:
-    """Squared sum of the variances over the sum of their squares (Gao et al. 2017, eq. 5); NaN where nothing varies."""
+    """Squared sum of the variances over the sum of their squares (Gao et al. 2017, eq. 5); NaN if nothing varies."""
     variances = np.clip(eigenvalues, 0, None)
     with np.errstate(invalid="ignore", divide="ignore"):
         return variances.sum(axis=-1) ** 2 / np.square(variances).sum(axis=-1)
 
 
 def isotropic(vectors: int, width: int) -> dict[str, float]:
-    """What both measures give for as many Gaussian vectors that spread alike in all directions.
+    """Both measures for the same number of isotropic Gaussian vectors.
 
-    The eigenvalues of their sample covariance follow Marchenko and Pastur's law (1967), so even then few vectors
-    seem to spread in fewer directions than there are.
+    The eigenvalues of their sample covariance follow Marchenko and Pastur's law (1967), so even then, a small sample
+    seems to spread over fewer directions than there are.
 
     Args:
-        vectors: how many, independent of each other.
-        width: length of each.
+        vectors: number of independent vectors.
+        width: dimensions of each.
 
     Returns:
         ``effective_rank`` and ``participation_ratio``.

@@ -1,4 +1,4 @@
-"""Sets of vectors: read in chunks, as they are or scaled to unit norm."""
+"""Sets of vectors: read in chunks, raw or scaled to unit norm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RAW, UNIT = "raw", "unit"
 SCALINGS = (RAW, UNIT)
 
 
-# Vectors read at once from each layer.
+# Vectors read at a time from each layer.
 CHUNK = 4096
 
 
@@ -20,7 +20,7 @@ SHORTEST = 1e-12  # a vector of zeros has no direction
 
 
 def scaled(values: np.ndarray, scaling: str) -> np.ndarray:
-    """Vectors ``[..., width]`` in float64, as they are or at length one."""
+    """Vectors ``[..., width]`` in float64, raw or scaled to norm 1."""
     values = np.asarray(values, np.float64)
     if scaling == RAW:
         return values
@@ -28,5 +28,5 @@ def scaled(values: np.ndarray, scaling: str) -> np.ndarray:
 
 
 def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
-    """Slices that cover so many vectors."""
+    """Slices that cover the given number of vectors."""
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
