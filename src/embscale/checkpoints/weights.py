@@ -17,7 +17,8 @@ from embscale.checkpoints.containers import StoredTensor, directory, index
 from embscale.checkpoints.ranges import Source, open_file, read_whole
 from embscale.errors import EmbscaleError
 
-# Files that may hold the weights, best first: of each format the whole file, then the index of its shards.
+# Files that may contain the weights, in order of preference: for each format, the single file, then the index of its
+# shards.
 WEIGHTS = (
     "model.safetensors",
     "model.safetensors.index.json",
@@ -29,7 +30,7 @@ TOKENIZER_FILES = ("tokenizer.json", "spiece.model", "vocab.json", "merges.txt")
 
 @dataclass(frozen=True)
 class Location:
-    """Where a tensor lies.
+    """Location of a tensor.
 
     Attributes:
         file: name of the checkpoint file.
@@ -44,7 +45,7 @@ def read_config(source: Source) -> dict[str, Any]:
     """The ``config.json`` of a checkpoint.
 
     Raises:
-        EmbscaleError: it is missing, or no JSON object with a ``model_type``.
+        EmbscaleError: it is missing, or not a JSON object with a ``model_type``.
     """
     label = source.label("config.json")
     try:
@@ -57,19 +58,19 @@ def read_config(source: Source) -> dict[str, Any]:
 
 
 def weight_files(source: Source) -> list[str]:
-    """Names of the files in a folder that hold a checkpoint's weights, an index after the shards that it names.
+    """Names of the files with a checkpoint's weights; an index comes after its shards.
 
-    A repository can hold the weights of several checkpoints or formats; these are the ones that the library loads.
+    A repository can hold the weights of several checkpoints or formats; these are the ones that transformers loads.
 
     Raises:
-        EmbscaleError: there are no weights, or an index without the shards that it names.
+        EmbscaleError: there are no weights, or a shard named by the index is missing.
     """
     name = _main_file(source)
     return [*sorted(set(_shards(source, name).values())), name]
 
 
 def _main_file(source: Source) -> str:
-    """The file of weights, or the index of its shards."""
+    """The single file of weights, or the index of the shards."""
     present = source.files()
     for name in WEIGHTS:
         if name in present:
@@ -78,7 +79,7 @@ def _main_file(source: Source) -> str:
 
 
 def _shards(source: Source, name: str) -> dict[str, str]:
-    """The shard of every tensor; empty for a file that is no index."""
+    """The shard of every tensor; empty if the file is not an index."""
     if not name.endswith(".index.json"):
         return {}
     shards = index(read_whole(source, name), label=source.label(name))
@@ -88,13 +89,13 @@ def _shards(source: Source, name: str) -> dict[str, str]:
 
 
 class Weights:
-    """The directory of a checkpoint's tensors; of several shards only those that are asked for are opened.
+    """The directory of a checkpoint's tensors; a shard is opened only when needed.
 
     Args:
         source: the folder of checkpoint files.
 
     Raises:
-        EmbscaleError: it holds no weights, or an index without the shards that it names.
+        EmbscaleError: it contains no weights, or a shard named by the index is missing.
     """
 
     def __init__(self, source: Source) -> None:
@@ -111,7 +112,7 @@ class Weights:
         return self._opened[file]
 
     def find(self, endings: tuple[str, ...]) -> Location | None:
-        """The only tensor whose name is, or ends with a dot and, the first of `endings` that has one.
+        """The tensor that matches the first of `endings` that any tensor matches, as a dotted suffix of its name.
 
         Raises:
             EmbscaleError: several tensors match, or the index names a shard that lacks the tensor.

@@ -1,7 +1,7 @@
 """The command line: one module per command, found by its name.
 
 A command module has a docstring (its first line is the help text), ``add_arguments(parser)`` and
-``run(args)``.  `execute` parses, limits threads, runs, and turns an expected failure into one readable line.
+``run(args)``.  `execute` parses, limits threads, runs, and reports an expected failure in one line.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def load(command: str) -> ModuleType:
 
 
 def execute(command: str, argv: list[str]) -> int:
-    """Run one command; 0 on success, 1 after an error that has been told in one line."""
-    # First, because a library reads its limit when it is loaded, and a command's module loads some.
+    """Run one command; returns 0 on success, 1 after an error that was reported in one line."""
+    # First, because libraries read their limit on import, and a command's module imports some.
     with limited(_shared(command).parse_known_args(argv)[0].threads):
         return _run(command, parse(command, argv))
 
 
 def parse(command: str, argv: list[str]) -> argparse.Namespace:
-    """What the flags of a command say: its own, and those that all commands have."""
+    """Parse the flags of a command: its own, and those shared by all commands."""
     shared, own = _shared(command).parse_known_args(argv)
     own_parser = parser(command)
     if unknown := _unknown(own_parser, own):
@@ -45,7 +45,7 @@ def parse(command: str, argv: list[str]) -> argparse.Namespace:
 
 
 def line(command: str, values: Mapping[str, Any]) -> list[str]:
-    """The words of a command line that gives a command these values by flag, such as those of a note.
+    """The command line that passes these values, such as the parameters of a note, to a command.
 
     Raises:
         EmbscaleError: the command has no such flag.
@@ -62,7 +62,7 @@ def flags_of(command: str) -> set[str]:
 
 
 def _words(parser: argparse.ArgumentParser, values: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """The words for the values that a parser knows, and the values that it does not."""
+    """The command-line words for the values that a parser knows, and the values that it does not know."""
     words: list[str] = []
     for action in parser._actions:
         value = values.pop(action.dest, None)
@@ -81,10 +81,10 @@ def _words(parser: argparse.ArgumentParser, values: dict[str, Any]) -> tuple[lis
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong."""
+    """Reports errors in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Stop, with what is wrong and where to read on."""
+        """Exit with the error and a pointer to the help."""
         self.exit(2, f"{self.prog}: {message} ({self.prog} --help lists the flags)\n")
 
 
@@ -98,7 +98,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def _unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
-    """What is wrong with the first flag that nobody knows, with the nearest known one; empty if all are known."""
+    """The error for the first unknown flag, with the nearest known one; empty if all are known."""
     known = [option for action in _actions(parser) for option in action.option_strings]
     for flag in (word.partition("=")[0] for word in words if word.startswith("--")):
         if flag not in known:
@@ -108,7 +108,7 @@ def _unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
 
 
 def _shared(command: str) -> argparse.ArgumentParser:
-    """Of all commands; they can stand anywhere on the line, and no abbreviation hides them."""
+    """Flags of all commands; they may be anywhere on the command line and cannot be abbreviated."""
     parser = argparse.ArgumentParser(prog=f"embscale {command}", add_help=False, allow_abbrev=False)
     parser.add_argument(
         "--threads", type=_count, default=1, metavar="N", help="of each library; changes last digits (1)"
@@ -123,7 +123,7 @@ def _count(text: str) -> int:
 
 
 def parser(command: str) -> argparse.ArgumentParser:
-    """The parser of a command's line."""
+    """The parser of a command."""
     module = load(command)
     made = _Parser(
         prog=f"embscale {command}",
@@ -143,7 +143,7 @@ def _run(command: str, args: argparse.Namespace) -> int:
         print(f"embscale {command}: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        # A full disk, a read-only folder, a vanished file: the system's own words, with the name.
+        # A full disk, a read-only folder, a vanished file: the system's message includes the name.
         print(f"embscale {command}: {error.filename or 'input/output'}: {error.strerror or error}", file=sys.stderr)
         return 1
     return 0

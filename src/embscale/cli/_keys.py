@@ -1,4 +1,4 @@
-"""What identifies a model in the rows of a command; given by rules, recorded in the output."""
+"""Columns that identify a model in the rows of a command; rules pass them, and they are recorded in the output."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ class OfTied:
 
 
 def known_step(step: str) -> str:
-    """The step as rows have it: empty if it is not known."""
+    """The step as in rows: empty if it is not known."""
     return "" if step == "main" else step

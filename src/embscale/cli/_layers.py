@@ -18,7 +18,7 @@ GROUPS = (Fits, OfModel)
 
 
 def settings(args: argparse.Namespace, *, epochs: int = 0, tree_depth: int = 0) -> Settings:
-    """What all fits share; a command without `sgd` or trees needs neither epochs nor depth."""
+    """Settings shared by all fits; a command without `sgd` or trees needs neither epochs nor depth."""
     from embscale.layers.classifiers import Settings
 
     device = args.device
@@ -40,7 +40,7 @@ def settings(args: argparse.Namespace, *, epochs: int = 0, tree_depth: int = 0) 
 def keys(
     args: argparse.Namespace, states: HiddenStates, used: np.ndarray, *, texts: str | None = None
 ) -> dict[str, Any]:
-    """The columns that all rows of a command start with; a grid has its own tokens and number of texts."""
+    """The leading columns of all rows of a command; a grid sets its own tokens and number of texts."""
     from embscale.layers import probes
 
     return {

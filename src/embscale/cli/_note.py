@@ -1,4 +1,4 @@
-"""The note of a command: every flag that it was given, so that it can be run again from its note alone."""
+"""The note of a command, with every flag, so that the command can be rerun from its note alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from embscale.provenance import artifacts
 from embscale.provenance.artifacts import Inputs
 
-ASIDE = ("command", "threads")  # of the namespace, which the note has elsewhere
+ASIDE = ("command", "threads")  # of the namespace; the note records them elsewhere
 
 
 def write_with_provenance(
@@ -24,10 +24,10 @@ def write_with_provenance(
     """Call `embscale.provenance.artifacts.write_with_provenance` with all current flags of the command.
 
     Args:
-        args: what the command was given, from `embscale.cli.parse`.
+        args: the command's arguments, from `embscale.cli.parse`.
         inputs: files read.
-        outputs: files made, the main one first.
-        facts: what the job learns, filled until it ends.
+        outputs: files written, the main one first.
+        facts: further entries of the note, may be filled until the job ends.
     """
     params: dict[str, Any] = {}
     paths: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def _is_path(value: object) -> bool:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 (of any flag)
-    """A value as JSON has it."""
+    """A value in a form that JSON supports."""
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value.as_posix() if isinstance(value, Path) else value

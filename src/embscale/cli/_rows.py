@@ -8,5 +8,9 @@ import argparse
 def add_where(parser: argparse.ArgumentParser) -> None:
     """Declare the flag that chooses rows."""
     parser.add_argument(
-        "--where", action="append", default=[], metavar="COLUMN=VALUE", help="keep only such rows; can be given again"
+        "--where",
+        action="append",
+        default=[],
+        metavar="COLUMN=VALUE",
+        help="keep only rows with this value; repeatable",
     )

@@ -1,4 +1,4 @@
-"""Take a layer classifier apart: dimensions, masks, stability, penalties, prefixes, positions."""
+"""Ablate a layer classifier: dimensions, masks, stability, penalties, prefixes, positions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Fit the classifier once for each seed, then ablate."""
+    """Fit the classifier once per seed, then ablate."""
     import numpy as np
     import pandas as pd
 

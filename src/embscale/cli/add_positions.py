@@ -1,8 +1,7 @@
-"""Put learned positions into retrieval: a table with the positions below its rows, and texts that use both.
+"""Add learned positions to retrieval: append them to a table as rows, and write texts that use both.
 
-embscale score takes the two like any others, for pooling by mean; token counts are doubled, so no variant that weighs
-tokens fits them.  To see what the positions change, score the table alone on the tokens
-that were given here:
+embscale score accepts both, with mean pooling.  Token counts are doubled, so variants that weight tokens do not apply.
+To see what the positions change, score the table alone on the tokens that were given here:
 
   embscale add-positions gpt2/ --tokens TOKENS --table TABLE.safetensors --placed-tokens PLACED.safetensors
   embscale score TABLE.safetensors --tokens PLACED.safetensors --beir FOLDER -o scores.csv
@@ -26,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="TOKENS.safetensors",
-        help="from embscale tokenize, with a --max-length of no more than there are positions",
+        help="from embscale tokenize, with a --max-length of at most the number of positions",
     )
     parser.add_argument("--table", type=Path, required=True, metavar="TABLE.safetensors", help="is written")
     parser.add_argument("--placed-tokens", type=Path, required=True, metavar="TOKENS.safetensors", help="is written")

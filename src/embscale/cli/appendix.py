@@ -1,4 +1,4 @@
-"""Write the tables behind the report's text: settings as they were run, what was not run, the data dictionary."""
+"""Write the tables of the report's appendix: settings as run, what was not run, and the data dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check results before a report is made of them: complete, within bounds, and what their notes say."""
+"""Check results before a report is made of them: complete, within bounds, and consistent with their notes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from embscale.errors import EmbscaleError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("results", type=Path, nargs="+", metavar="FILE", help="what the report is made of")
+    parser.add_argument("results", type=Path, nargs="+", metavar="FILE", help="inputs of the report")
     parser.add_argument("--folder", type=Path, required=True, help="of the study; its notes are followed")
     parser.add_argument("--scores", type=Path, required=True, metavar="CSV", help="from embscale keep")
     parser.add_argument("--layers", type=Path, required=True, metavar="CSV", help="from embscale keep")
@@ -24,11 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tables", nargs="+", required=True, metavar="MODEL=STEP=VARIANT", help="expected scores")
     parser.add_argument("--random", nargs="+", required=True, metavar="WIDTH:SEED", help="expected random tables")
     parser.add_argument("--layer-models", nargs="*", required=True, metavar="MODEL", help="expected classifiers")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="JSON", help="what was checked")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="JSON", help="gets the counts of what was checked"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Check everything, tell every finding, and stop if there is one."""
+    """Check everything, report every finding, and fail if there is one."""
     import pandas as pd
 
     from embscale.provenance import result_check

@@ -1,4 +1,4 @@
-"""Put the first study's claims to the scores of every query; a verdict with an interval for each."""
+"""Test the claims of Corey 2024 on per-query scores; a verdict with an interval for each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("scores", type=Path, nargs="+", metavar="SCORES.parquet", help="from embscale score")
     parser.add_argument("--claims", type=Path, required=True, metavar="YAML", help="workflow/claims.yaml")
-    parser.add_argument("--registry", type=Path, required=True, help="what goes along with width is taken from it")
+    parser.add_argument("--registry", type=Path, required=True, help="facts of models that vary together with width")
     parser.add_argument("--pins", type=Path, required=True)
     parser.add_argument("--task", required=True, help="on which the study's models are compared, such as SCIDOCS")
     parser.add_argument("--ladder-task", required=True, help="on which the ladder's are")
@@ -35,10 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TASK=METRIC",
-        help="a task of another kind, for the claim that retrieval is the wrong measure; can be given again",
+        help="a task of another kind, for the claim that retrieval is the wrong measure; repeatable",
     )
     parser.add_argument(
-        "--where", action="append", default=[], metavar="COLUMN=VALUE", help="keep only such rows; can be given again"
+        "--where",
+        action="append",
+        default=[],
+        metavar="COLUMN=VALUE",
+        help="keep only rows with this value; repeatable",
     )
     flags.add(parser, Bootstrap)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="CSV", help="a row for each claim")
@@ -63,8 +67,8 @@ def run(args: argparse.Namespace) -> None:
 
         def panel(task: str, metric: str) -> Panel:
             there = ((rows["task"] == task) & (rows["metric"] == metric)).any()
-            # Tasks have queries of their own, so they get resamples of their own; the study's task gets those of
-            # scores.csv, so that its intervals are the same.
+            # Tasks have different queries, so each gets its own resamples; the study's task uses those of scores.csv,
+            # so that its intervals are the same.
             seed = (
                 args.bootstrap_seed
                 if task in (args.task, args.ladder_task)
@@ -111,7 +115,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _read(paths: list[Path], metrics: set[str], where: list[str]) -> pd.DataFrame:
-    """Rows of these metrics that fulfil every condition ``COLUMN=VALUE``."""
+    """Rows of these metrics that meet every condition ``COLUMN=VALUE``."""
     import pandas as pd
 
     from embscale.scoring import scores

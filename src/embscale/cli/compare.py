@@ -1,4 +1,4 @@
-"""Compare our scores with those that the first study published."""
+"""Compare our scores with those published in Corey 2024."""
 
 from __future__ import annotations
 

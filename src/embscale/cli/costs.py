@@ -1,4 +1,4 @@
-"""Tabulate what the steps of a study took in time and memory, from Snakemake's benchmark files."""
+"""Tabulate the time and memory used by each step of a study, from Snakemake's benchmark files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draw one figure from tidy rows, with the words that stand for it where it cannot be seen."""
+"""Draw one figure from tidy rows, with its alternative text."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=Path, required=True, nargs="+", metavar="CSV", help="tidy rows, joined")
     add_where(parser)
     parser.add_argument("--svg", type=Path, required=True, help="the figure")
-    parser.add_argument("--partial", type=Path, required=True, metavar="MD", help="Markdown that shows the figure")
+    parser.add_argument("--partial", type=Path, required=True, metavar="MD", help="Markdown that includes the figure")
     parser.add_argument("--data", type=Path, required=True, metavar="CSV[.gz]", help="the rows that the figure shows")
-    parser.add_argument("--image", metavar="PATH", help="the figure's path as the page knows it")
+    parser.add_argument("--image", metavar="PATH", help="the figure's path relative to the page")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def names() -> list[str]:
-    """The figures that there are."""
+    """Names of all figures."""
     return [m.name for m in pkgutil.iter_modules(embscale.figures.__path__) if m.name != "theme"]
 
 
@@ -76,6 +76,6 @@ def load(name: str) -> ModuleType:
 
 
 def markdown(image: str, alt: str) -> str:
-    """An image with its words, in the form that both Quarto and pandoc read."""
+    """An image with its alternative text, in Markdown that both Quarto and pandoc read."""
     words = " ".join(alt.split()).replace("\\", "\\\\").replace('"', '\\"').replace("{{<", "{\\{<")
     return f'![]({image}){{fig-alt="{words}"}}\n'

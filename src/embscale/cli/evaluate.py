@@ -1,8 +1,8 @@
 """Evaluate embedding tables on tasks of MTEB: retrieval, reranking, similarity, pairs, classification, clustering.
 
-The data sets come from the hub at the revisions that MTEB pins; MTEB computes the scores.  A row holds the main score
-of a table, or of a variant of it, on one task, with a 95 % interval over what the column interval_over says.  A table
-is a file (FILE, or STEP=FILE where the training step goes into the rows) or random (random:ROWSxDIMS:SEED).
+The data sets come from the hub at the revisions that MTEB pins; MTEB computes the scores.  Each row has the main score
+of a table or variant on one task, with a 95 % interval over the units in the column interval_over.  A table is a file
+(FILE, or STEP=FILE to record the training step in the rows) or random (random:ROWSxDIMS:SEED).
 
     embscale evaluate table.safetensors --tokenizer DIR --task STSBenchmark --task STS17:en-en -o scores.csv
 """
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 FULL = Variant("full")
 
-# Columns of the table by which the texts are learned.
+# Columns of the dummy table with which the texts are collected.
 SCOUT_DIMS = 8
 
 ESTIMATE = ["value", "ci_low", "ci_high", "n", "interval_over"]
 
-# What the scores depend on beside files; it goes into the note.
+# What the scores depend on besides files; recorded in the note.
 PARAMS = (
     "tables",
     "tasks",
@@ -76,9 +76,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--special-tokens", choices=get_args(SpecialTokens), default="exclude", help="of the tokenizer (exclude)"
     )
     parser.add_argument("--max-length", type=int, default=2048, help="tokens after which a text is cut (2048)")
-    parser.add_argument("--suite", default="own", help="goes into the rows of tables that are files")
-    parser.add_argument("--model", help="the same; the file's name")
-    parser.add_argument("--tokenizer-name", help="goes into the rows; the folder's name")
+    parser.add_argument("--suite", default="own", help="recorded in the rows of tables from files")
+    parser.add_argument("--model", help="the same; default: the file's name")
+    parser.add_argument("--tokenizer-name", help="recorded in the rows; default: the folder's name")
     flags.add(parser, Bootstrap, defaults=flags.section("scores"))
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="SCORES.csv", help="a row per score")
     parser.add_argument("--per-example", type=Path, metavar="FILE.parquet", help="a row per query, pair or experiment")
@@ -89,9 +89,9 @@ class Case:
     """A table or a variant of it.
 
     Attributes:
-        source: the file, or what is drawn.
+        source: the file, or the random draw.
         variant: of it.
-        keys: what identifies it in the rows.
+        keys: the columns that identify it in the rows.
     """
 
     source: Path | RandomTable
@@ -105,11 +105,11 @@ class Case:
         return f"{name} {self.variant.text}"
 
     def gather(self, ids: np.ndarray, context: Callable[[int], Context]) -> Gathered:
-        """The rows `ids` of it, and nothing else, in memory.
+        """Load the rows `ids` into memory.
 
         Args:
             ids: tokens, ascending.
-            context: counts the tokens of a task for a table of so many rows.
+            context: a function that counts the tokens of a task, given the table's number of rows.
 
         Raises:
             EmbscaleError: the table is missing or broken, or belongs to another tokenizer.
@@ -123,7 +123,7 @@ class Case:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Learn the texts of all tasks, then evaluate every table on each."""
+    """Collect the texts of all tasks, then evaluate every table on each task."""
     import numpy as np
     import pandas as pd
 
@@ -146,7 +146,7 @@ def run(args: argparse.Namespace) -> None:
         special = args.special_tokens == "include"
         texts = [TaskTexts(tokenizer, max_length=args.max_length, special_tokens=special) for _ in todo]
         report = progress("evaluate", len(todo) * (len(cases) + 1))
-        # MTEB tells which texts a task has by asking for their vectors: those of some small table, this time.
+        # MTEB reveals a task's texts only by requesting their vectors, so it first gets those of a small dummy table.
         scout = random_tables.independent(max(tokenizer.get_vocab().values()) + 1, SCOUT_DIMS, seed=0)
         done = 0
         for task, its in zip(todo, texts, strict=True):
@@ -193,7 +193,7 @@ def _cases(args: argparse.Namespace) -> list[Case]:
             cases += [Case(drawn, variant, named_tables.random_keys(drawn, variant)) for variant in variants]
             continue
         step, path = named_tables.split_step(text)
-        digest = file_sha256(path) if path.is_file() else ""  # a missing one is told of as an input
+        digest = file_sha256(path) if path.is_file() else ""  # a missing file is reported as an input
         keys = named_tables.file_keys(suite=args.suite, model=args.model, step=step, path=path, table_sha256=digest)
         held = table_files.which(path)
         cases += [Case(path, variant, keys | named_tables.variant_keys(variant, held)) for variant in variants]

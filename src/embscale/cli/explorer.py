@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", required=True, help="of the page")
     parser.add_argument("--scores", type=Path, required=True, nargs="+", metavar="CSV", help="from embscale gather")
     add_where(parser)
-    parser.add_argument("--metric", required=True, help="the one that is shown at first")
+    parser.add_argument("--metric", required=True, help="the one shown first")
     parser.add_argument(
         "--facts", type=Path, nargs="*", default=[], metavar="CSV", help="rows, dims and parameters of the models"
     )
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="SUITE=FOLDER",
-        help="spells the tokens of a suite's points; can be given again",
+        help="decodes the tokens of a suite's points; repeatable",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html")
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
 
     folders = dict(_pair(text) for text in args.tokenizer)
     tables = [*args.scores, *args.facts, *args.points, *args.confusion, *args.layers]
-    # The note's source digests cover only Python; the page also follows from the files of its design.
+    # The note's source digests cover only Python; the page also depends on its design files.
     inputs = [*tables, *(tokens.tokenizer_file(folder) for folder in folders.values()), *page.DESIGN]
     facts = {"plotly.js": page.library_version()}
     with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as [output]:
@@ -95,7 +95,7 @@ def _pair(text: str) -> tuple[str, Path]:
 
 
 def _speller(folder: Path) -> Callable[[int], str]:
-    """What turns a token's number into its text; a part of a character stays in the tokenizer's own spelling."""
+    """A function from token ids to text; parts of a character are shown as the tokenizer spells them."""
     from embscale.texts import tokens
 
     tokenizer = tokens.load_tokenizer(folder)

@@ -1,4 +1,4 @@
-"""Extract one embedding table from a checkpoint, for the bytes of the table alone.
+"""Extract one embedding table from a checkpoint, reading little more than the table's bytes.
 
 The checkpoint is a folder, a folder in an installed package, or a repository of the Hugging Face Hub:
 
@@ -7,8 +7,8 @@ The checkpoint is a folder, a folder in an installed package, or a repository of
   embscale extract package:my_package/model -o my-model.safetensors
 
 Safetensors and PyTorch files are read, in one piece or in shards; nothing in them is executed.  The
-output is a safetensors file with one tensor, "table", in the dtype that it is stored in, and a note
-beside it that says where every byte came from.  An interrupted download is taken up where it ended.
+output is a safetensors file with one tensor, "table", in the dtype that it is stored in, and a note beside it records
+where every byte came from.  An interrupted download is resumed.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--table", choices=("input", "output"), default="input", help="output: the one before the softmax, if untied"
     )
-    parser.add_argument("--tensor", metavar="NAME", help="its name, where the family's usual ones do not fit")
+    parser.add_argument("--tensor", metavar="NAME", help="its name, if it differs from the family's")
     parser.add_argument(
         "--effective",
         metavar="POSITIONS",
         type=_positions,
-        help="the rows as block 1 receives them, in float32; learned positions: none, mean, or one place from 0",
+        help="the rows as block 1 receives them, in float32; learned positions: none, mean, or one position from 0",
     )
     parser.add_argument("--max-table-gb", type=float, help="refuse a larger table (1 GB is 10^9 bytes)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="TABLE.safetensors")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Find the table, read its bytes, write it alone."""
+    """Find the table, read its bytes, write it."""
     if args.effective is not None and args.table == "output":
-        raise EmbscaleError("--effective: it is the input table that block 1 sees; leave --table output away")
+        raise EmbscaleError("--effective: it is the input table that block 1 sees; drop --table output")
     if args.checkpoint.startswith(PACKAGE):
         from embscale.checkpoints.ranges import package_folder
 
@@ -94,7 +94,7 @@ def _extract_from_hub(args: argparse.Namespace) -> None:
     if repo.count("/") != 1 or args.checkpoint.startswith((".", "/")):
         raise EmbscaleError(f"{args.checkpoint}: neither a folder here nor a repository (OWNER/NAME[@REVISION])")
     args.output.parent.mkdir(parents=True, exist_ok=True)
-    # One process fetches; others that want the same table wait for it and find it.
+    # One process fetches; others that need the same table wait for it.
     with FileLock(args.output.with_name(f".{args.output.name}.lock")):
         if _is_there(args):
             print(f"{args.output}: there already, as its note says", file=sys.stderr)
@@ -114,12 +114,12 @@ def _extract_from_hub(args: argparse.Namespace) -> None:
 
 
 def _params(args: argparse.Namespace) -> dict[str, Any]:
-    """What the result depends on, as it was asked for."""
+    """The parameters that the result depends on."""
     return {key: getattr(args, key) for key in ("checkpoint", "subfolder", "table", "tensor", "effective")}
 
 
 def _is_there(args: argparse.Namespace) -> bool:
-    """Whether an earlier run with the same arguments has left the table, whole.  A branch may have moved since."""
+    """Whether an earlier run with the same arguments left the complete table.  A branch may have moved since."""
     from embscale.checkpoints.hub import COMMIT
 
     if not args.output.is_file() or not note_path(args.output).is_file():
@@ -147,7 +147,7 @@ def _locate(args: argparse.Namespace, source: Source) -> Location:
 
 
 def _origin(source: Source, location: Location) -> dict[str, Any]:
-    """Where the bytes lie, for the note."""
+    """Location of the bytes, for the note."""
     from embscale.checkpoints.weights import TOKENIZER_FILES
 
     tensor = location.tensor
@@ -164,7 +164,7 @@ def _origin(source: Source, location: Location) -> dict[str, Any]:
 
 
 def _finish(args: argparse.Namespace, source: Source, output: Path) -> dict[str, Any]:
-    """Look at the values, apply what --effective asks for; returns what the note shall tell of it."""
+    """Inspect the values and apply --effective; returns entries for the note."""
     from embscale.checkpoints import weights
     from embscale.tables import table_files
 

@@ -1,4 +1,4 @@
-"""Hold ways of scoring against one another: pooling, special tokens, number format, which of a model's tables."""
+"""Compare ways of scoring: pooling, special tokens, number format, and input or output table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from embscale.parameters.scores import Bootstrap, Pooling
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("scores", type=Path, nargs="+", metavar="SCORES.parquet", help="from embscale score")
-    parser.add_argument("--variant", required=True, help="that others are compared with: full")
+    parser.add_argument("--variant", required=True, help="that the others are compared with: full")
     parser.add_argument("--pooling", choices=get_args(Pooling), required=True, help="the same")
     parser.add_argument("--special-tokens", choices=get_args(SpecialTokens), required=True, help="the same")
     flags.add(parser, Bootstrap)

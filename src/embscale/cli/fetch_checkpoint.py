@@ -1,6 +1,6 @@
 """Fetch a whole checkpoint from the Hugging Face Hub, for its hidden states; every file is verified.
 
-Safetensors files are taken where there are any, else PyTorch's; a checkpoint's own code never is.
+Safetensors files are preferred to PyTorch's; a checkpoint's own code is never fetched.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
     # The note is named after the first output.
     names = ["config.json", *weight_files(source)]
     part = args.output.with_name(f".{args.output.name}.{commit[:12]}.part")
-    # By their whole paths: a repository can hold files of the same names in other folders.
+    # By full path: a repository can contain files of the same name in several folders.
     files = download(repo, commit, part, names=[source.path(name) for name in names])
     outputs = [args.output / name for name in names]
     with write_with_provenance(args, inputs=[], outputs=outputs) as temporary:

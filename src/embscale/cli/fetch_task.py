@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Load as MTEB does; titles and texts stay apart, as in every BEIR folder."""
+    """Load as MTEB does; titles and texts stay separate, as in every BEIR folder."""
     import mteb
     from mteb.abstasks.retrieval import AbsTaskRetrieval
 

@@ -15,12 +15,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dataset", metavar="REPO@COMMIT", help="the commit with all its 40 digits")
     parser.add_argument("--subset", required=True, help="the data set's configuration")
     parser.add_argument("--split", required=True)
-    parser.add_argument("--column", required=True, help="the one that holds the text")
+    parser.add_argument("--column", required=True, help="the one with the text")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="TEXTS.jsonl.gz")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Load as the library does; a text's id is its place in the split."""
+    """Load with the datasets library; a text's id is its index in the split."""
     from datasets import load_dataset
 
     from embscale.checkpoints.hub import COMMIT, trying

@@ -1,7 +1,7 @@
 """Fetch a tokenizer from the Hugging Face Hub and save it in the form that every command here reads.
 
-Repositories hold tokenizers in several forms; what is saved is always ``tokenizer.json``, whose digest
-goes into every score row.
+Repositories contain tokenizers in several formats; the output is always ``tokenizer.json``, whose digest is recorded in
+every score row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Download, load as the library does, save."""
+    """Download, load with transformers, save."""
     import transformers
 
     from embscale.checkpoints.hub import download

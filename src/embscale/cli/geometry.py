@@ -1,4 +1,4 @@
-"""Measure how long hidden states are, how they spread, and how the layers lie to each other."""
+"""Measure the geometry of hidden states: norms, spread, and relations between layers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_keys(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags that say what is measured."""
+    """Declare the flags that identify what is measured."""
     flags.add(parser, Positions, OfModel, OfTied, OfTexts)
 
 
 def described(rows: pd.DataFrame, states: HiddenStates, args: argparse.Namespace) -> pd.DataFrame:
-    """The rows with what they were measured on in front."""
+    """The rows, preceded by the columns that identify what was measured."""
     keys = {name: getattr(args, name) for name in KEYS}
     keys["step"] = known_step(args.step)
     keys |= {"width": states.width, "tokens": int(states.position.max()) + 1}

@@ -1,4 +1,4 @@
-"""List every published checkpoint of a study, with its commit, its licence and whether it takes part."""
+"""List every published checkpoint of a study, with its commit, its licence and whether it is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = ("suite", "model", "checkpoint", "repo", "commit", "rows", "dims", "li
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("--suites", nargs="*", required=True, help="of the study")
-    parser.add_argument("--layer-suites", nargs="*", required=True, help="whose hidden states are taken, too")
+    parser.add_argument("--layer-suites", nargs="*", required=True, help="suites whose hidden states are computed too")
     parser.add_argument("--local-paths", nargs="*", required=True, metavar="MODEL=FOLDER")
     parser.add_argument("--registry", type=Path, required=True)
     parser.add_argument("--pins", type=Path, required=True)

@@ -1,4 +1,4 @@
-"""Gather the rows of a study that are kept in git, and the few numbers that stand for it."""
+"""Gather the rows of a study that are kept in git, and its headline numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scores", type=Path, nargs="+", required=True, metavar="CSV", help="from embscale gather")
     parser.add_argument("--layers", type=Path, nargs="+", required=True, metavar="CSV", help="from embscale probe")
     parser.add_argument("--claims", type=Path, required=True, metavar="CSV", help="from embscale claims")
-    parser.add_argument("--metric", required=True, help="of the scores, among the few numbers")
+    parser.add_argument("--metric", required=True, help="of the scores, among the headline numbers")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="gets the tables")
 
 
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> None:
         *csv,
     ):
         tables = {name: kept_results.gather(paths) for name, paths in sources.items()}
-        # What single seeds gave is in the probes' own files.
+        # Results of single seeds are only in the probes' own files.
         tables["layers"] = tables["layers"][tables["layers"]["seed"] == "all"]
         numbers = kept_results.headline(tables, args.metric)
         if not all(numbers.values()):

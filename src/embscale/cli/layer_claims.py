@@ -1,4 +1,4 @@
-"""Put the second study's claims to the rows of the layers; a verdict with an interval for each."""
+"""Test the claims of Huang et al. 2024 on the layer results; a verdict with an interval for each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for kind, source in KINDS.items():
         parser.add_argument(f"--{kind}", type=Path, nargs="*", default=[], metavar="CSV", help=f"rows {source}")
     parser.add_argument("--claims", type=Path, required=True, metavar="YAML", help="workflow/layer_claims.yaml")
-    parser.add_argument("--texts", required=True, help="name of the texts that layers are told apart on")
+    parser.add_argument("--texts", required=True, help="name of the texts on which layers are classified")
     parser.add_argument("--other-texts", required=True, help="name of the texts that classifiers are transferred to")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="CSV", help="a row for each claim")
     parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="gets one .md per table")

@@ -1,9 +1,9 @@
-"""Which layer does a hidden state of a model come from?  All steps for one checkpoint and one file of texts.
+"""Which layer does a hidden state of a model come from?  Run all steps for one checkpoint and one file of texts.
 
-Texts run through the checkpoint, classifiers are fitted for every seed, lengths measured, PCA drawn.  FOLDER gets
-states.safetensors, tidy rows (probes.csv, confusion.csv, curves.csv, norms.csv, structure.csv, points.csv, quality.csv)
-and figures (accuracy, confusion, norms, PCA), each with the note of the command that made it; those commands are
-states, probe, geometry, reductions and draw, which a study runs one by one.
+The texts are run through the checkpoint, classifiers are fitted for every seed, norms are measured, and a PCA is drawn.
+FOLDER gets states.safetensors, tidy rows (probes.csv, confusion.csv, curves.csv, norms.csv, structure.csv, points.csv,
+quality.csv) and figures (accuracy, confusion, norms, PCA), each with the note of the command that made it; those
+commands are states, probe, geometry, reductions and draw, which a study runs one by one.
 
     embscale layers CHECKPOINT --texts texts.jsonl --tokens 32 --texts-count 200 --split text -o FOLDER
 """
@@ -30,7 +30,7 @@ from embscale.parameters.layers import (
     Running,
 )
 
-# A first look needs less than a study; all else is as in params.yaml.
+# Smaller defaults for a quick look; everything else is as in params.yaml.
 BRIEF = {
     "classifiers": ["logistic_regression", "nearest_centroid", "norm_only", "position_only", "majority"],
     "inputs": ["raw"],
@@ -40,13 +40,13 @@ BRIEF = {
     "tied": "unknown",
 }
 GROUPS = (OneSplit, Choice, Cleaning, Running, Positions, Fits, Classifiers, Geometry, Reductions, OfTied)
-# Commands, the rows that each writes first, and what else it writes.
+# Commands, the main output of each, and its other outputs.
 OUTPUTS = (
     ("probe", "probes", "confusion", "curves"),
     ("geometry", "structure", "norms"),
     ("reductions", "points", "quality"),
 )
-# What is written of a figure, and the figures with the rows that each shows.
+# Files written per figure, and the figures with the rows that each shows.
 FILES = {"svg": "svg", "partial": "md", "data": "csv"}
 FIGURES = {
     "layer_accuracy": "probes.csv",
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--faithful",
         action="store_true",
-        help="beside the others the second study's own protocol: sgd, which always splits by vector",
+        help="also run the protocol of Huang et al.: sgd, which always splits by vector",
     )
     parser.add_argument("--tokenizer", type=Path, metavar="FOLDER", help="holds tokenizer.json (the checkpoint's)")
     parser.add_argument("--text-split", metavar="NAME", help="keep only the rows whose metadata.split is NAME (all)")
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Hand each command its part."""
+    """Run each command with its share of the flags."""
     folder: Path = args.output
     stored = folder / "states.safetensors"
     faithful = ["sgd"] if args.faithful and "sgd" not in args.classifiers else []
@@ -102,6 +102,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _run(command: str, given: Mapping[str, Any]) -> None:
-    """Run another command with those of some values that it has flags for."""
+    """Run another command with those values for which it has flags."""
     words = cli.line(command, {name: value for name, value in given.items() if name in cli.flags_of(command)})
     cli.load(command).run(cli.parse(command, words[1:]))

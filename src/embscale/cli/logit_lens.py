@@ -1,4 +1,4 @@
-"""Let each layer's hidden states predict the next token, with the model's own final norm and output table."""
+"""Predict the next token from each layer's hidden states, with the model's own final norm and output table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write a row for each layer and metric; none, with the reason, where there is nothing to measure."""
+    """Write a row for each layer and metric; none, with the reason, if the model has no logit lens."""
     import json
 
     import pandas as pd

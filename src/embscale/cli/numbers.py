@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--other-tasks", type=Path, action="append", default=[], metavar="CSV", help="from embscale evaluate"
     )
     parser.add_argument("--probes", type=Path, nargs="+", required=True, help="from embscale probe")
-    parser.add_argument("--texts", required=True, help="whose hidden states were taken: heldout, or a data set's name")
+    parser.add_argument("--texts", required=True, help="texts of the hidden states: heldout, or a data set's name")
     parser.add_argument(
         "--primer", type=Path, nargs="+", required=True, help="lookup.csv and others, from embscale primer"
     )

@@ -1,9 +1,9 @@
-"""Find the commit that each revision of a study's checkpoints stands for now, and write it down.
+"""Look up the current commit of each revision of a study's checkpoints, and record it.
 
   embscale pin studies/paper.yaml
 
-The workflow fetches pinned commits only, so that a study means the same tomorrow.  What is pinned
-already stays as it is; --again asks anew.
+The workflow fetches pinned commits only, so that a study stays the same over time.  Pinned revisions are kept; --again
+looks them up again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Ask the hub, write after every answer, so that nothing is lost when one fails."""
+    """Query the hub; write after every response, so that nothing is lost if one fails."""
     from huggingface_hub import constants
 
     from embscale.checkpoints import suites

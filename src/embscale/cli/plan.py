@@ -1,4 +1,4 @@
-"""Tell what a study would fetch: checkpoints, bytes, disk, and what is left out and why.  Nothing is fetched.
+"""Show what a study would fetch: checkpoints, bytes, disk, and what is left out and why.  Nothing is fetched.
 
 embscale plan studies/paper.yaml
 """
@@ -18,9 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_study(parser: argparse.ArgumentParser) -> None:
-    """Declare where the parameters lie; the defaults are those of the repository's top."""
-    parser.add_argument("study", type=Path, nargs="*", metavar="STUDY.yaml", help="overlays, the last on top")
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="what the overlay lies over")
+    """Declare the parameter files; by default those at the root of the repository."""
+    parser.add_argument(
+        "study", type=Path, nargs="*", metavar="STUDY.yaml", help="overlays; later ones override earlier ones"
+    )
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="the base parameters")
 
 
 def read_study(args: argparse.Namespace) -> dict[str, Any]:

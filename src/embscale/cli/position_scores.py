@@ -1,8 +1,8 @@
-"""Score a table with the learned positions of its checkpoint added, beside the table alone.
+"""Score a table with and without the learned positions of its checkpoint added.
 
   embscale position-scores gpt2/ --beir FOLDER --tokens TOKENS.safetensors --metric ndcg_at_10 ... -o ROWS.csv
 
-Texts are cut where the positions end.  embscale add-positions writes table and texts for other uses.
+Texts are truncated at the number of positions.  embscale add-positions writes table and texts for other uses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tell how a checkpoint tells places apart: its learned positions, or the effect of rotary ones and of biases.
+"""Describe how a checkpoint represents positions: learned vectors, or the effect of rotations or biases.
 
-The checkpoint is a folder, a folder in an installed package, or a repository of the Hugging Face Hub; or a file that
-holds a table of learned positions alone, the first place's first:
+The checkpoint is a folder, a folder in an installed package, or a repository of the Hugging Face Hub; or a file with
+only a table of learned positions, in order:
 
   embscale positions EleutherAI/pythia-70m@step1000 --places 128 --suite pythia --model pythia-70m --step 1000 -o ROWS
 """
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read what is needed of the checkpoint, write tidy rows."""
+    """Read the needed parts of the checkpoint, write tidy rows."""
     import numpy as np
 
     from embscale.checkpoints.weights import Weights, read_config
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def open_checkpoint(address: str, subfolder: str) -> tuple[Source, dict[str, Any]]:
-    """The files of a checkpoint, and for one of the hub its repository and commit.
+    """The files of a checkpoint, and for one on the hub its repository and commit.
 
     Raises:
         EmbscaleError: there is no such checkpoint.
@@ -81,7 +81,7 @@ def open_checkpoint(address: str, subfolder: str) -> tuple[Source, dict[str, Any
 
 
 def local_files(source: Source, weights: Weights | None, endings: list[tuple[str, ...]]) -> list[Path]:
-    """The files of a checkpoint on disk that some of its tensors are read from; none where it is on the hub."""
+    """The local files of a checkpoint from which tensors are read; none if it is on the hub."""
     from embscale.checkpoints.ranges import LocalFolder
 
     if not isinstance(source, LocalFolder):

@@ -18,7 +18,7 @@ from embscale.parameters.primer import Biases, Gradient, Lookup, Offset, Order, 
 if TYPE_CHECKING:
     import pandas as pd
 
-NUMBERS = "%.8g"  # digits enough to draw
+NUMBERS = "%.8g"  # enough digits for drawing
 
 
 CONCEPTS: dict[str, tuple[str, type]] = {

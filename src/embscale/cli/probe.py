@@ -1,4 +1,4 @@
-"""Fit classifiers that say which layer a hidden state comes from."""
+"""Fit classifiers that predict which layer a hidden state comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Complete the folder of a report, SOURCE.qmd, so that ``quarto render`` in it makes the page by hand."""
+"""Complete the folder of a report, SOURCE.qmd, so that ``quarto render`` can be run in it by hand."""
 
 from __future__ import annotations
 

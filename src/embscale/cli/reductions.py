@@ -1,4 +1,4 @@
-"""Place hidden states in two dimensions by PCA, t-SNE and UMAP, and measure how good each picture is."""
+"""Reduce hidden states to two dimensions by PCA, t-SNE and UMAP, and measure the quality of each picture."""
 
 from __future__ import annotations
 

@@ -18,28 +18,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_page(parser)
     add_inputs(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html", help="the page")
-    parser.add_argument("--renderer", choices=CHOICES, required=True, help="what makes the page")
+    parser.add_argument("--renderer", choices=CHOICES, required=True, help="the program that renders the page")
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """Declare what a note names beside the main document."""
+    """Declare further inputs of the note."""
     parser.add_argument(
         "--input",
         type=Path,
         action="append",
         default=[],
         metavar="FILE",
-        help="another file that the page is made from, for its note; can be given again",
+        help="another file that the page is made from, for its note; repeatable",
     )
 
 
 def add_page(parser: argparse.ArgumentParser) -> None:
-    """Declare a page's main document, and what it cannot say itself."""
+    """Declare a page's main document, and the metadata that it cannot contain."""
     parser.add_argument(
         "source", type=Path, metavar="SOURCE.qmd", help="main document; all paths in it start at its folder"
     )
     parser.add_argument(
-        "--commit", default="not known", help="state of the repository, told on the page (default: %(default)s)"
+        "--commit", default="not known", help="state of the repository, shown on the page (default: %(default)s)"
     )
     parser.add_argument(
         "--data",
@@ -53,15 +53,15 @@ def add_page(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TITLE=URL",
-        help="another page of the site, for the navigation; can be given again",
+        help="another page of the site, for the navigation; repeatable",
     )
 
 
 def page_metadata(args: argparse.Namespace) -> dict[str, Any]:
-    """What the flags of `add_page` say of a page, as metadata.
+    """Page metadata from the flags of `add_page`.
 
     Raises:
-        EmbscaleError: a link is not a title with an address.
+        EmbscaleError: a link is not of the form TITLE=URL.
     """
     pairs = [text.partition("=") for text in args.links]
     if wrong := ["".join(pair) for pair in pairs if not all(pair)]:
@@ -73,7 +73,7 @@ def page_metadata(args: argparse.Namespace) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> None:
     """Make the page and its note."""
     renderer, extra = choose(args.renderer), page_metadata(args)
-    # The note's source digests cover only Python; the page also follows from the files of its design.
+    # The note's source digests cover only Python; the page also depends on its design files.
     inputs = [args.source, *args.input, *DESIGN]
     facts = {"machine": extra["machine"], "renderer": renderer.label}
     with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as [page]:

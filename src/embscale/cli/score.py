@@ -1,7 +1,7 @@
 """Score embedding tables, and variants of them, on retrieval tasks in the BEIR format.
 
-A table is a file (FILE, or STEP=FILE where the training step goes into the rows), random (random:ROWSxDIMS:SEED; with
-:legacy or :current at the end the first study's draw by one of torch's two generators), or one of the reference lines
+A table is a file (FILE, or STEP=FILE to record the training step in the rows), random (random:ROWSxDIMS:SEED; with
+:legacy or :current appended, drawn as in Corey 2024 by one of torch's two generators), or one of the lexical baselines
 overlap, overlap_idf and bm25, which need no table.
 
     embscale score random:50304x512:42 --tokenizer DIR --beir FOLDER --faithful -o scores.csv
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from embscale.texts.beir import RetrievalData
     from embscale.texts.tokens import TokenisedTexts
 
-# What the first study did (its notebooks and its evaluation script); a run of one's own leaves special tokens out.
+# The protocol of Corey 2024 (from its notebooks and evaluation script); by default special tokens are excluded.
 FAITHFUL = {"special_tokens": "include", "max_length": 2048, "pooling": "mean"}
 DEFAULTS = FAITHFUL | {"special_tokens": "exclude"}
 
-# Of these a run can have several; each table is made once for all.
+# A run may have several of these; each table is made only once.
 FACTORS = ("special_tokens", "pooling")
 
 
@@ -78,12 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--faithful",
         action="store_true",
-        help="as the first study: special tokens in, tables rounded to bfloat16, random tables its legacy draw",
+        help="as in Corey 2024: special tokens included, tables rounded to bfloat16, random tables by its legacy draw",
     )
     parser.add_argument("--device", choices=get_args(Device), default="auto")
-    parser.add_argument("--suite", default="own", help="goes into the rows of tables that are files")
-    parser.add_argument("--model", help="the same; the file's name")
-    parser.add_argument("--tokenizer-name", help="goes into the rows; the folder's name")
+    parser.add_argument("--suite", default="own", help="recorded in the rows of tables from files")
+    parser.add_argument("--model", help="the same; default: the file's name")
+    parser.add_argument("--tokenizer-name", help="recorded in the rows; default: the folder's name")
     flags.add(parser, Bootstrap, defaults=flags.section("scores"))
     parser.add_argument("-o", "--output", type=Path, metavar="SCORES.csv", help="a row per score, with its interval")
     parser.add_argument("--per-query", type=Path, metavar="SCORES.parquet", help="a row per query")
@@ -130,7 +130,7 @@ def run(args: argparse.Namespace) -> None:
                         factors = ", ".join(f"{name} {shared[name]}" for name in FACTORS)
                         raise EmbscaleError(f"task {data.name}: asked for twice with {factors}; drop one")
                     tasks.append((Scorer(data, *groups, pooling=pooling, depth=depth, device=device), shared))
-        # A table that has to be drawn or computed is made once for all tasks.
+        # A table that has to be drawn or computed is made once and shared by all tasks.
         used = functools.reduce(np.union1d, (scorer.rows for scorer, _ in tasks))
         for job in jobs:
             if tokenizer and isinstance(job, engine.Job):
@@ -154,7 +154,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _settle(args: argparse.Namespace) -> None:
-    """Fill in what was not said, and refuse what contradicts itself."""
+    """Fill in defaults, and reject contradictions."""
     for name, value in (FAITHFUL if args.faithful else DEFAULTS).items():
         flag, wanted = f"--{name.replace('_', '-')}", [value] if name in FACTORS else value
         if args.tokens and name != "pooling":
@@ -181,7 +181,7 @@ def _settle(args: argparse.Namespace) -> None:
 def _tokenised(
     args: argparse.Namespace, number: int, data: RetrievalData, tokenizer: Tokenizer | None
 ) -> Iterator[tuple[list[TokenisedTexts], dict[str, Any]]]:
-    """Documents and queries of a task as tokens, and what they were made of; several times if so asked for."""
+    """Documents and queries of a task as tokens, with their provenance; one result per file of tokens."""
     if args.tokens:
         groups, made_of = tokens.load(args.tokens[number])
         if made_of["data_sha256"] != data.sha256:
@@ -197,7 +197,7 @@ def _tokenised(
                 )
         yield [groups["documents"], groups["queries"]], made_of
         return
-    assert tokenizer is not None  # `_settle` wants the one or the other
+    assert tokenizer is not None  # `_settle` requires one or the other
     for special in args.special_tokens:
         made = [
             tokens.tokenise(

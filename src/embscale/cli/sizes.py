@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         required=True,
         metavar="WORD",
-        help="suite, model, table.safetensors, and the model's own file unless it is a table alone; can be given again",
+        help="suite, model, table.safetensors, and the model's own file unless there is only a table; repeatable",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="CSV")
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def shapes(path: Path) -> list[list[int]]:
-    """Shapes of the tensors in a safetensors file; tied ones are stored, and so counted, once."""
+    """Shapes of the tensors in a safetensors file; tied tensors are stored, and therefore counted, once."""
     from safetensors import SafetensorError, safe_open
 
     try:

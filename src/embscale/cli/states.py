@@ -1,8 +1,7 @@
 """Run texts through a checkpoint and store the hidden states of every layer.
 
-The output is a safetensors file: each layer's vectors, and the text, the place and the token of each.  An
-interrupted run is taken up where it ended.  Texts are rows of JSON with a text, and an _id unless the line's
-number will do.
+The output is a safetensors file: each layer's vectors, and the text, the position and the token of each.  An
+interrupted run is resumed.  Texts are rows of JSON with a text and optionally an _id (default: the line number).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from embscale.parameters import flags
 from embscale.parameters.layers import Cleaning, Positions, Running, Sample
 from embscale.provenance.artifacts import file_sha256
 
-# What tells unfinished files of different runs apart.
+# Parameters that distinguish unfinished files of different runs.
 DECISIVE = ["text_split", "strip_html", "strip_punctuation", "texts_count", "min_tokens", "tokens", "texts_seed"]
 DECISIVE += ["first_position", "batch", "precision"]
 
@@ -37,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Choose texts, say what their states take, run the model, write the states."""
+    """Choose texts, print the size of their states, run the model, write the states."""
     from embscale.devices import choose_device
     from embscale.layers import hidden_states, running
     from embscale.texts import samples
@@ -80,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _part(output: Path, run: dict[str, Any]) -> Path:
-    """Where an unfinished file lies: its name tells runs apart; what other runs have left goes."""
+    """Path of the unfinished file, specific to the run; those of other runs are removed."""
     digest = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
     part = output.with_name(f".{output.name}.{digest[:12]}.part")
     for left in output.parent.glob(f".{glob.escape(output.name)}.*.part*"):

@@ -2,7 +2,7 @@
 
     embscale static skip-gram --corpus FOLDER --tokens TOKENS.safetensors --tokenizer FOLDER ... -o TABLE.safetensors
 
-The table is of the kind that embscale extract writes, so that embscale score and embscale words take it as it is.
+The table is of the kind that embscale extract writes, so embscale score and embscale words accept it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WORDS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags, those of each method apart."""
+    """Declare the flags of each method."""
     methods = parser.add_subparsers(dest="method", required=True, metavar="METHOD")
     for method, words in WORDS.items():
         method_parser = methods.add_parser(method, help=words, description=f"Train a table: {words}.")
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Take the tokens, train, write."""
+    """Read the tokens, train, write."""
     from embscale.tables import table_files
     from embscale.texts import streams
     from embscale.training import static_embeddings
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _train(args: argparse.Namespace, texts: TokenisedTexts, facts: dict[str, Any]) -> np.ndarray:
-    """The table of the method that was asked for; what is learnt on the way goes into `facts`."""
+    """Train a table by the requested method; diagnostics are added to `facts`."""
     from embscale.training import static_embeddings as static
 
     match args.method:

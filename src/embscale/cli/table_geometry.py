@@ -1,6 +1,6 @@
-"""Measure how the rows of embedding tables lie: mean direction, spread, outlying columns, lengths, equal rows.
+"""Measure the geometry of embedding tables: mean direction, spread, outlier columns, norms, duplicate rows.
 
-A table is FILE, or STEP=FILE where the training step goes into the rows.
+A table is FILE, or STEP=FILE to record the training step in the rows.
 
     embscale table-geometry 0=step0.safetensors 400=step400.safetensors --suite own --model mine --tied no -o rows.csv
 """
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tokens",
         type=Path,
         metavar="TOKENS.safetensors",
-        help="from embscale tokenize: also measure rows by how often these texts hold their tokens",
+        help="from embscale tokenize: also measure strata of rows by the frequency of their tokens in these texts",
     )
     flags.add(parser, OfSuite, OfTied)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
