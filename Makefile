@@ -59,7 +59,7 @@ check-page: $(VENV)/test ## open the finished pages in headless Chromium, and ta
 	@$(BIN)/pytest tests/browser --page $(PAGE) --explorer $(EXPLORER)
 	@cd tests && ../$(BIN)/python -m browser.screenshots ../$(PAGE) ../$(EXPLORER) '../$(EXPLORER)#view=layers' --output ../report/_site/pictures
 
-docs: $(VENV)/runtime ## write the graph of rules, the README's figure and its findings anew
+docs: $(VENV)/runtime ## write the generated parts of the documentation: reference pages, graph of rules, figure and findings
 	@$(BIN)/snakemake --cores all docs
 
 pdf: $(VENV)/test ## print the page to report/_site/index.pdf
@@ -88,5 +88,5 @@ $(VENV)/test: $(VENV)/runtime requirements-test.lock
 	@$(INSTALL) --require-hashes --requirement requirements-test.lock
 	@touch $@
 
-lock: ## write both lock files anew from pyproject.toml; UPGRADE=--upgrade takes the newest versions
+lock: ## rewrite both lock files from pyproject.toml; UPGRADE=--upgrade takes the newest versions
 	@scratch=$$(mktemp -d) && trap 'rm -rf $$scratch' EXIT && $(PYTHON) workflow/lib/lock.py $$scratch $(UPGRADE)

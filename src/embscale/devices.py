@@ -1,4 +1,4 @@
-"""Where to compute."""
+"""Choice of the computing device."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def choose_device(name: str) -> torch.device:
     import torch
 
     if name == "cuda" and not torch.cuda.is_available():
-        raise EmbscaleError("device cuda: torch finds no GPU here; leave --device away or give cpu")
+        raise EmbscaleError("device cuda: torch finds no GPU here; drop --device or pass cpu")
     return torch.device(name if name != "auto" else "cuda" if torch.cuda.is_available() else "cpu")

@@ -1,4 +1,4 @@
-"""The one exception that a reader of a log is meant to see without a traceback."""
+"""The exception that is reported to the user without a traceback."""
 
 
 class EmbscaleError(Exception):

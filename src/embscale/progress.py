@@ -1,4 +1,4 @@
-"""How far a long step is: a bar on a terminal, plain lines in a log."""
+"""Progress of a long step: a bar on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 def progress(name: str, total: int) -> Callable[[int, str], None]:
-    """A function to call with the number of finished units and a word about them."""
+    """A function to call with the number of finished units and a short description."""
     if sys.stderr.isatty():
         from tqdm import tqdm
 

@@ -1,8 +1,8 @@
-"""How many threads a command computes with: one limit for all libraries.
+"""Number of threads of a command: one limit for all libraries.
 
-numpy, SciPy and torch each bring a pool of their own, with a thread for every core.  On arrays as small as those of a
-layer classifier the threads wait for each other more than they compute, above all where another process uses the
-cores.  So every command has ``--threads``, 1 unless said otherwise; last digits depend on it, and it goes into notes.
+numpy, SciPy and torch each have their own pool, with a thread per core.  On arrays as small as those of a layer
+classifier, the threads spend more time waiting for each other than computing, above all if another process uses the
+cores.  So every command has ``--threads``, by default 1.  Last digits depend on it, so it is recorded in notes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import os
 import sys
 from collections.abc import Iterator
 
-# Read by a library when it is loaded.  Numba's is not among them: it cannot be changed any more once a function in
-# parallel has run, and the only one here is UMAP's, which takes one thread wherever it is given a seed.
+# Read by libraries on import.  Numba's is not included: it cannot be changed after a parallel function has run, and the
+# only such function here is UMAP's, which uses one thread if it has a seed.
 VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -28,16 +28,15 @@ _limit: contextvars.ContextVar[int | None] = contextvars.ContextVar("limit", def
 
 
 def limit() -> int | None:
-    """The limit that holds; None outside `limited`."""
+    """The current limit; None outside `limited`."""
     return _limit.get()
 
 
 @contextlib.contextmanager
 def limited(threads: int) -> Iterator[None]:
-    """Let no library compute with more threads.
+    """Limit the number of threads of all libraries.
 
-    It holds for libraries that are loaded, and through the environment for those that are loaded meanwhile, which
-    keep it.
+    The limit applies to loaded libraries and, through the environment, to those imported meanwhile, which keep it.
 
     Args:
         threads: of each library, whatever the environment says.
@@ -46,7 +45,7 @@ def limited(threads: int) -> Iterator[None]:
 
     before = {name: os.environ.get(name) for name in VARIABLES}
     os.environ |= dict.fromkeys(VARIABLES, str(threads))
-    torch = sys.modules.get("torch")  # its own OpenMP and MKL are not all seen by threadpoolctl
+    torch = sys.modules.get("torch")  # threadpoolctl does not see all of its OpenMP and MKL pools
     torch_before = torch.get_num_threads() if torch else None
     token = _limit.set(threads)
     try:

@@ -64,7 +64,7 @@ def test_while_a_run_is_alive_a_second_one_stops_and_a_dry_run_does_not(guarded)
             recover(guarded, check=False),
         ):
             assert second.returncode == 1
-            assert f"another run (process {first.pid}) is at work in {guarded.root}" in second.stdout
+            assert f"another run (process {first.pid}) is running in {guarded.root}" in second.stdout
         guarded.snakemake("-n", "quick.txt")
         (guarded.root / "go").touch()
         assert first.wait(PATIENCE) == 0

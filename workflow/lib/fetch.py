@@ -1,4 +1,4 @@
-"""Bring the recorded results from a remote, so that nothing is left to compute; for ``make fetch``.
+"""Download the recorded results from a remote, so that nothing has to be computed; for ``make fetch``.
 
 DVC compares each file that it pulls with the digest in a listing, but takes the listing of a folder as the remote has
 it: one that was tampered with can name other files, or places outside the repository.  So the listings come first and
@@ -28,7 +28,7 @@ MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 class FetchError(ValueError):
-    """The remote cannot be trusted or did not give what was asked for; the message says which and what to do."""
+    """The remote cannot be trusted or lacks a file; the message says which and what to do."""
 
 
 def listings(repo: Repo) -> Iterator[str]:
@@ -115,7 +115,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Other arguments go to dvc pull, such as --force.")
     parser.add_argument("-r", "--remote", help="in place of the default one")
     args, others = parser.parse_known_args()
-    # Before as well as after: DVC does not pull over a file that was edited.
+    #  Before as well as after: DVC does not overwrite edited files.
     if lock_and_remove_damaged():
         return 1
     try:

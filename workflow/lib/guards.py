@@ -1,4 +1,4 @@
-"""What the Snakefile asks before it runs: what do jobs run in, and is another run alive in this folder?"""
+"""Checks of the Snakefile before a run: the environment of jobs, and whether another run is active in this folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMED = 3  # how many of many missing packages a message names
 
 
 def drop_conda_if_missing(workflow: Any) -> None:  # noqa: ANN401
-    """Let ``--use-conda`` go on in the active environment where there is no conda.
+    """Let ``--use-conda`` fall back to the active environment if there is no conda.
 
     Snakemake asks ``conda info`` as soon as conda environments are wanted, and stops without it.  It looks for the
     name ``conda`` alone: neither mamba nor micromamba will do.
@@ -57,10 +57,10 @@ def isolate_jobs(workflow: Any, root: Path) -> None:  # noqa: ANN401
     interpreters = Path(sys.executable).parent
     for folder in (root, interpreters):
         if os.pathsep in str(folder):
-            # What lies beyond the colon would be another folder, with another Python in it or none.
+            #  The part after the colon would be taken for another folder, with another Python or none.
             raise ValueError(f"{folder}: a folder on a search path must have no {os.pathsep!r} in its name; rename it")
     os.environ["PATH"] = os.pathsep.join([str(interpreters), os.environ.get("PATH", os.defpath)])
-    # Jobs find the package without it, and what else it may lead to is of no environment.
+    #  Jobs find the package without it, and anything else on it does not belong to the environment.
     os.environ.pop("PYTHONPATH", None)
     if uses_conda(workflow):
         prefix = workflow.deployment_settings.conda_prefix or root
@@ -69,9 +69,9 @@ def isolate_jobs(workflow: Any, root: Path) -> None:  # noqa: ANN401
                 f"{prefix}: Snakemake cannot make a conda environment below a folder with a space or another mark of "
                 "the shell in its name; rename it, or choose a folder for the environments with --conda-prefix"
             )
-        # Packages in the user's home would go before the environment's own: when pip fills it and when a job runs.
+        #  Packages in the user's home would take precedence over the environment's own, in pip and in jobs.
         os.environ["PYTHONNOUSERSITE"] = "1"
-        # Conda puts an environment where the active one stands on PATH, which may be behind another Python.
+        #  Conda puts an environment in the place of the active one on PATH, which may be after another Python.
         os.environ.pop("CONDA_SHLVL", None)
 
 
@@ -98,7 +98,7 @@ def require_packages(workflow: Any, root: Path) -> None:  # noqa: ANN401
 
 
 def _is_installed(distribution: str) -> bool:
-    """Whether the Python that runs this has a package."""
+    """Whether the running Python has a package."""
     try:
         importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -121,32 +121,32 @@ def stop_without_quarto(dag: Any, renderer: str) -> None:  # noqa: ANN401 (Snake
 
 
 def failures(snakemake_logs: list[str]) -> list[str]:
-    """What a failed run shall end with: for each failed job the last line of its log, and where the log is."""
+    """The final message of a failed run: for each failed job, the last line of its log and the log's path."""
     text = "".join(Path(log).read_text("utf-8") for log in snakemake_logs)
     logs = re.findall(r"^ +log: (\S+) \(check log file", text, re.MULTILINE)
     lines = []
     for log in dict.fromkeys(logs):
         path = Path(log)
         said = path.read_text("utf-8", "replace").strip().splitlines() if path.is_file() else []
-        lines.append(f"failed: {said[-1].strip() if said else 'the job said nothing'} (log: {log})")
+        lines.append(f"failed: {said[-1].strip() if said else 'the job logged nothing'} (log: {log})")
     return lines
 
 
 class RunLock:
-    """At most one run that writes in a folder, for as long as the process lives.
+    """A lock that allows only one run at a time to write in a folder, held while the process lives.
 
     Snakemake's own lock holds back neither a second run with other targets nor one that finds its own lock removed by
     a third.  This one is held by the operating system, so that it ends with the process, however that ends.
     """
 
-    # Not of the instance: closing the file lets go of the lock, and an instance may be gone after one statement.
+    #  On the class, not the instance: closing the file releases the lock, and an instance may be short-lived.
     _held: ClassVar[list[IO[str]]] = []
 
     def __init__(self, path: Path = LOCK) -> None:
         self.path = path
 
     def acquire(self) -> bool:
-        """Take the lock unless another process holds it; say whether it is ours now."""
+        """Take the lock unless another process has it; returns whether this process now has it."""
         self.path.parent.mkdir(exist_ok=True)
         file = self.path.open("a+")
         try:
@@ -161,7 +161,7 @@ class RunLock:
         return True
 
     def free(self) -> bool:
-        """Whether no process holds the lock."""
+        """Whether the lock is free."""
         if not self.path.is_file():
             return True
         with self.path.open() as file:
@@ -176,8 +176,8 @@ class RunLock:
         from snakemake.exceptions import WorkflowError
 
         if not self.acquire():
-            raise WorkflowError(f"{self.describe_owner()}; wait for it or end it, then start again")
+            raise WorkflowError(f"{self.describe_owner()}; wait until it ends or stop it, then start again")
 
     def describe_owner(self) -> str:
-        """Who holds the lock, for a message."""
-        return f"another run (process {self.path.read_text() or 'unknown'}) is at work in {Path.cwd()}"
+        """The owner of the lock, for a message."""
+        return f"another run (process {self.path.read_text() or 'unknown'}) is running in {Path.cwd()}"

@@ -1,4 +1,4 @@
-"""Push the record: what the licence gate lets through, to the default remote; the one in git is kept small.
+"""Push the recorded results that licences allow to the default remote; the remote in git is kept small.
 
 The last part of ``make record``, after ``dvc repro``.
 """
@@ -15,8 +15,8 @@ import yaml
 from embscale.checkpoints.sharing import withheld
 from embscale.checkpoints.suites import load
 
-# The remote that the repository carries (.dvc/config): every clone downloads it, so it holds the newest record alone
-# and is not let grow.  Older ones are in the history of git.
+# The remote that the repository carries (.dvc/config): every clone downloads it, so it contains only the newest record.
+# Older ones are in the history of git.
 CARRIED, FOLDER, MOST_MB = "carried", Path("remote"), 30
 
 
@@ -31,7 +31,8 @@ def main() -> int:
         return 1
     carried = _dvc("config", "core.remote").strip() == CARRIED
     if carried:
-        # From nothing: DVC takes an object that it finds for whole, and a folder whose listing it finds for complete.
+        #  Start from an empty remote: DVC assumes that existing objects are intact and that listed folders are
+        # complete.
         shutil.rmtree(FOLDER, ignore_errors=True)
     print(_dvc("push"), end="")
     if carried:

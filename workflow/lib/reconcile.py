@@ -1,4 +1,4 @@
-"""Let Snakemake see what it does not look at: contents under old times, and results without its records.
+"""Reconcile Snakemake's records with the files: changed contents with old times, and results without records.
 
 Snakemake compares an input's content only where its time is newer than that of the output, takes parameters and code
 for unchanged where it has no record of a job, and never looks at a result again.  After a pull, a checkout, a copy or
@@ -23,7 +23,8 @@ from embscale.provenance.notes import NOTE_SUFFIX, outputs_of, read_note
 from embscale.provenance.snakemake_metadata import checksums, read_record, record_path
 from guards import RunLock
 
-# Where rules write.  A note that names a file elsewhere, as one of a command run by hand may, is not the workflow's.
+#  Folders that rules write to.  A note that names a file elsewhere, as for a command run by hand, is not the
+# workflow's.
 WRITTEN = (Path("results"), Path("report/_site"))
 LOCK, PROJECT = Path("requirements.lock"), Path("pyproject.toml")
 KNOWN_DIGESTS = Path(".snakemake/embscale.digests.json")
@@ -32,7 +33,7 @@ OLDEST = 1.0  # s since 1970: older than any input, but not 0, which Snakemake t
 
 
 class Digests:
-    """SHA-256 of files, kept from run to run for files whose inode, size and times are what they were."""
+    """SHA-256 of files, cached between runs for files whose inode, size and times are unchanged."""
 
     def __init__(self, store: Path = KNOWN_DIGESTS) -> None:
         self.store = store
@@ -46,7 +47,7 @@ class Digests:
     def __call__(self, path: Path) -> str:
         """Hexadecimal SHA-256 of a file's bytes."""
         status = path.stat()
-        # No program can set ctime, so an edit that keeps the size and restores mtime is seen too.
+        #  No program can set ctime, so an edit that keeps the size and restores mtime is detected too.
         signature = [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
         known = self.known.get(str(path))
         if known and known[:-1] == signature:
@@ -57,7 +58,7 @@ class Digests:
         return digest
 
     def save(self) -> None:
-        """Keep what is known for the next run."""
+        """Save the cache for the next run."""
         self.store.parent.mkdir(exist_ok=True)
         unfinished = self.store.with_name(f"{self.store.name}.{os.getpid()}")
         unfinished.write_text(json.dumps(self.known), "utf-8")
@@ -75,7 +76,7 @@ def results(roots: Iterable[Path]) -> Iterator[Path]:
 
 
 def damaged(roots: Iterable[Path], digest: Digests) -> list[tuple[Path, Path]]:
-    """Results whose bytes are not those that a note names, each with that note.
+    """Results whose bytes differ from those in a note, each with that note.
 
     What a note names outside the roots and the folders that rules write to is none of the workflow's results, however
     its name is written and whatever links lead there.
@@ -95,7 +96,7 @@ def damaged(roots: Iterable[Path], digest: Digests) -> list[tuple[Path, Path]]:
 
 
 def reconcile(roots: Iterable[Path]) -> list[Path]:
-    """Let Snakemake see changed contents and missing records.
+    """Make Snakemake notice changed contents and missing records.
 
     An input that is not what a result was made from gets the present time, so that Snakemake compares it.  A result
     without a record, with the record of another run than the one that its note tells of, or made with a library of
@@ -144,7 +145,7 @@ def reconcile(roots: Iterable[Path]) -> list[Path]:
 
 
 def _record(path: Path) -> dict[str, Any] | None:
-    """Snakemake's record of a file; that of its folder where the whole folder is an output."""
+    """Snakemake's record of a file, or of its folder if the whole folder is an output."""
     return next(filter(None, map(read_record, (path, *path.parents))), None)
 
 
@@ -160,7 +161,7 @@ def locked_versions(lock: Path = LOCK, project: Path = PROJECT) -> dict[str, str
 
 
 def other_libraries(note: dict[str, Any], versions: dict[str, str]) -> list[str]:
-    """Libraries of a job that were neither of the version that is locked nor of the one that is installed.
+    """Libraries of a job whose version was neither the locked nor the installed one.
 
     The former alone would make results again for ever in an environment that was not made from the lock file.
     """
@@ -181,14 +182,14 @@ def _installed(name: str) -> str:
 
 
 def _agree(note: dict[str, Any], record: dict[str, Any]) -> bool:
-    """Whether a job's note and Snakemake's record of it tell of the same bytes."""
+    """Whether a job's note and Snakemake's record refer to the same bytes."""
     recorded = checksums(record)
     noted = note.get("inputs", {}) | {f"src/{name}": sha for name, sha in note.get("sources", {}).items()}
     return all(recorded.get(name, sha) == sha for name, sha in noted.items())
 
 
 def _read_note(path: Path) -> dict[str, Any]:
-    """A job's note; empty where it cannot be read, which its consumers report."""
+    """A job's note; empty if it cannot be read, which its consumers report."""
     try:
         return read_note(path)
     except EmbscaleError:
@@ -196,14 +197,14 @@ def _read_note(path: Path) -> dict[str, Any]:
 
 
 def _outputs(path: Path, note: dict[str, Any]) -> dict[Path, str]:
-    """The outputs that a note names; none where it could not be read."""
+    """The outputs that a note names; none if it could not be read."""
     return outputs_of(path, note) if note else {}
 
 
 def remove_damaged() -> None:
     """Remove results of any study that are not what their notes say, as after a checkout."""
     digest = Digests()
-    # What was fetched from a hub is checked by the jobs that read it.
+    #  Files fetched from a hub are checked by the jobs that read them.
     studies = [folder for folder in Path("results").glob("*") if folder.name != "hub"]
     for path, note in damaged([*studies, WRITTEN[-1]], digest):
         path.unlink()
@@ -212,10 +213,10 @@ def remove_damaged() -> None:
 
 
 def main() -> int:
-    """Remove damaged results unless a run is alive, which may be writing them; for ``make fetch``."""
+    """Remove damaged results unless a run is active and may be writing them; for ``make fetch``."""
     lock = RunLock()
     if not lock.acquire():
-        print(f"{lock.describe_owner()}; wait for it or end it, then start again", file=sys.stderr)
+        print(f"{lock.describe_owner()}; wait until it ends or stop it, then start again", file=sys.stderr)
         return 1
     remove_damaged()
     return 0

@@ -1,4 +1,4 @@
-"""Clear Snakemake's lock after a run that was killed, once it is certain that no run is alive.
+"""Clear Snakemake's lock after a run that was killed, once it is certain that no run is active.
 
 Snakemake's lock files know no process: after a kill they stay, and every later run stops at them.  The lock of
 `guards.RunLock` ends with its process and so tells the two cases apart.  A run takes it a few seconds after it began;
@@ -22,7 +22,7 @@ STARTING_SECONDS = 30  # within which a run has taken the lock, on a slow machin
 
 
 def snakemakes(folder: Path) -> list[int]:
-    """Processes of Snakemake that work in a folder."""
+    """Snakemake processes running in a folder."""
     found = []
     for process in psutil.process_iter(["cwd", "cmdline"]):
         words = process.info["cmdline"] or []
@@ -33,14 +33,14 @@ def snakemakes(folder: Path) -> list[int]:
 
 
 def main() -> int:
-    """Unlock the current folder if need be; 1 if a run is alive or the unlocking failed."""
+    """Unlock the current folder if needed; returns 1 if a run is active or unlocking failed."""
     lock = RunLock()
     deadline = time.monotonic() + STARTING_SECONDS
     while lock.free() and snakemakes(Path.cwd()) and time.monotonic() < deadline:
         time.sleep(0.2)
-    # Held until this process ends, so that no run starts while its lock files are being removed.
+    #  Kept until this process ends, so that no run starts while the lock files are being removed.
     if not lock.acquire():
-        print(f"{lock.describe_owner()}; wait for it or end it, then start again", file=sys.stderr)
+        print(f"{lock.describe_owner()}; wait until it ends or stop it, then start again", file=sys.stderr)
         return 1
     if not any(LOCK_FILES.glob("*.lock")):
         return 0

@@ -26,9 +26,9 @@ def main(study: str) -> int:
     if described["whose"] == kept_results.LOCAL:
         print(
             f"The results of this machine are not those recorded in git: {described['differences']}. "
-            f"Another processor rounds differently, so last digits differ and training goes on from there. "
-            f"{recorded} and dvc.lock now hold the results of this machine; `git checkout {recorded} dvc.lock` "
-            "takes the earlier record back."
+            f"Another processor rounds differently, so last digits differ and training amplifies the differences. "
+            f"{recorded} and dvc.lock now contain the results of this machine; `git checkout {recorded} dvc.lock` "
+            "restores the earlier record."
         )
     recorded.mkdir(parents=True, exist_ok=True)
     for pattern in KEPT:

@@ -1,4 +1,4 @@
-"""What a run has done, in a few lines: time and memory by chapter, bytes fetched, jobs that were up to date."""
+"""Summary of a run in a few lines: time and memory by chapter, bytes fetched, and up-to-date jobs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def of_dag(dag: Any, started: float) -> str:  # noqa: ANN401 (Snakemake's graph 
 
 
 def benchmark(path: Path) -> dict[str, float]:
-    """Seconds and MiB of a job; 0 where it was too short to be measured."""
+    """Seconds and MiB of a job; 0 if it was too short to be measured."""
     if not path.is_file():
         return {"seconds": 0.0, "memory": 0.0}
     with path.open(encoding="utf-8", newline="") as file:
@@ -46,7 +46,7 @@ def benchmark(path: Path) -> dict[str, float]:
 
 
 def number(text: str | None) -> float:
-    """A cell of a benchmark file, which may say that there is no value."""
+    """A cell of a benchmark file, which may lack a value."""
     try:
         return float(text or 0)
     except ValueError:
@@ -71,7 +71,7 @@ def table(rows: Iterable[Mapping[str, Any]], *, up_to_date: int, elapsed: float)
     chapters: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         chapters[row["chapter"]].append(row)
-    # Jobs run side by side, so that their times add up to more than the run's.
+    #  Jobs run in parallel, so their times add up to more than the run's.
     lines = [f"{'chapter':10}{'jobs':>6}{'time of jobs':>14}{'peak memory':>13}"] if chapters else []
     for chapter, jobs in chapters.items():
         seconds, memory = sum(job["seconds"] for job in jobs), max(job["memory"] for job in jobs)

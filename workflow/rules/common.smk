@@ -1,15 +1,15 @@
-"""What the study consists of, and where its parts lie; look-ups that several chapters share."""
+"""Parts of the study and their paths; look-ups shared by several chapters."""
 
 STUDY = Path("results") / config["study"]
 RECORDED = Path("recorded") / config["study"]  # what git keeps of it
-HUB = Path("results") / "hub"  # what was fetched is pinned, so all studies share it
+HUB = Path("results") / "hub"  # fetched files are pinned, so all studies share them
 
 LADDER = [f"ladder-w{width}" for width in config["ladder"]["widths"]]
 LADDER_CHECKPOINTS = [f"step{step}" for step in sorted(config["ladder"]["checkpoints"])]
 # A model with learned positions, shown in the primer alone.
 LEARNED = f"learned-w{config['positions']['learned_width']}"
 
-# Published checkpoints, each with the reason where one is left out.
+#  Published checkpoints, each with the reason if it is left out.
 try:
     PLAN = plan_study(config, token=has_token())
     check_pinned(PLAN)
@@ -39,7 +39,7 @@ for model, (method, _) in STATIC.items():
     SUITES[model] = method
     TOKENIZERS[model] = config["tokenizer"]["name"]
 
-# Models whose hidden states are taken.
+#  Models whose hidden states are computed.
 LAYER_MODELS = [
     model
     for model in CHECKPOINTS
@@ -54,7 +54,7 @@ VOCABULARY = group_flags(Vocabulary, config["tokenizer"])
 RECIPE = group_flags(Recipe, config["ladder"])
 BOOTSTRAP = group_flags(Bootstrap, config["scores"])
 
-# Ways of scoring that are held against the study's own, which needs no second time.
+#  Ways of scoring that are compared with the study's main one, which is not repeated.
 OTHER_SPECIAL_TOKENS = [
     special_tokens
     for special_tokens in config["scores"]["factors"]["special_tokens"]
@@ -93,7 +93,7 @@ def flags(flag, values):
 
 
 def several(flag, values):
-    """``--flag a b`` for a list of values, nothing for none."""
+    """``--flag a b`` for a list of values, nothing for an empty list."""
     return shlex.join([flag, *map(str, values)]) if values else ""
 
 
@@ -112,7 +112,7 @@ def source_file(of):
 
 
 def source_flags(source):
-    """Which rows of a source are taken, and what is done to their text."""
+    """Which rows of a source are used, and how their text is cleaned."""
     words = ["--text-split heldout"] if source["of"] == "heldout" else []
     words += ["--strip-html"] if source["strip_html"] else []
     words += ["--strip-punctuation"] if source["strip_punctuation"] else []
@@ -136,7 +136,8 @@ def static_tables(method):
 
 
 def tied(model):
-    """Whether a model's output table is its input table; those of the ladder are two, static tables have none."""
+    """Whether a model's output table is its input table; the ladder's are not; static embeddings have no output
+    table."""
     if model in LADDER or model in STATIC:
         return "no"
     return "yes" if FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.tied else "no"
@@ -153,7 +154,7 @@ def trained_here(model):
 
 
 def home(own):
-    """Where the study's own things lie, or what was fetched."""
+    """The folder of the study's own results, or of fetched files."""
     return STUDY if own else HUB
 
 
@@ -166,7 +167,7 @@ def task_files(task):
 
 
 def tokenizer_file(tokenizer):
-    """The file that holds a tokenizer."""
+    """The file of a tokenizer."""
     if tokenizer == config["tokenizer"]["name"]:
         return STUDY / "tokenizer/tokenizer.json"
     return HUB / "tokenizers" / tokenizer / "tokenizer.json"
@@ -207,7 +208,7 @@ def checkpoint_folder(model, checkpoint):
 
 
 def checkpoint_files(model, checkpoint):
-    """Files that change with a checkpoint: its configuration, and the note of what fetched it or its weights."""
+    """Files that change with a checkpoint: its configuration, and its download note or its weights."""
     folder = checkpoint_folder(model, checkpoint)
     fetched = FETCHED.get((model, checkpoint))
     if fetched is None:
@@ -227,12 +228,12 @@ def fetched(wildcards):
 
 
 def step_of(checkpoint):
-    """The training step as it goes into rows: a number, or ``main`` where it is not known."""
+    """The training step as recorded in rows: a number, or ``main`` if it is not known."""
     return checkpoint.removeprefix("step")
 
 
 def vocabulary(tokenizer):
-    """Rows that a random table needs for every token of a tokenizer."""
+    """Number of rows of a random table with a row for every token of a tokenizer."""
     if tokenizer == config["tokenizer"]["name"]:
         return config["tokenizer"]["vocab_size"]
     return min(

@@ -1,4 +1,4 @@
-"""Chapter 0: what is fetched from a hub, each thing at its pinned commit.
+"""Chapter 0: downloads from the hub, each at its pinned commit.
 
 Nothing here runs in the default study.  Outputs that are there already are looked at again, not fetched
 again, when the code that fetched them has changed.
@@ -6,7 +6,7 @@ again, when the code that fetched them has changed.
 
 
 rule fetch_table:
-    """Fetch the input embedding table of a checkpoint, for the bytes of the table alone."""
+    """Fetch only the input embedding table of a checkpoint."""
     input:
         code=command_sources("extract"),
     output:
@@ -60,7 +60,7 @@ use rule fetch_table as fetch_other_table with:
 
 
 rule fetch_tokenizer:
-    """Fetch a tokenizer and save it in one form."""
+    """Fetch a tokenizer and save it in a common format."""
     input:
         code=command_sources("fetch-tokenizer"),
     output:
@@ -164,7 +164,7 @@ rule fetch_texts:
 
 
 rule inventory:
-    """Say of every published checkpoint of the study what it is and whether it takes part."""
+    """List every published checkpoint of the study and whether it is used."""
     input:
         code=command_sources("inventory"),
         registry=config["hub"]["registry"],

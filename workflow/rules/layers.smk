@@ -29,7 +29,7 @@ LENS_MODELS = [
     if model in LADDER
     or FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.family not in ENCODERS
 ]
-# What names the model in rows.
+#  Flags that identify the model in rows.
 OF_MODEL = dict(
     suite=lambda wildcards: SUITES[wildcards.model],
     step=lambda wildcards: step_of(CHECKPOINTS[wildcards.model][-1]),
@@ -76,7 +76,7 @@ rule states:
 
 
 rule probe:
-    """Fit classifiers that say which layer a hidden state comes from."""
+    """Fit classifiers that predict which layer a hidden state comes from."""
     input:
         code=command_sources("probe"),
         states=main_states,
@@ -103,7 +103,7 @@ rule probe:
 
 
 rule grid:
-    """Classifiers on shorter and longer windows of fewer and more texts, as published and matched."""
+    """Fit classifiers for several windows and numbers of texts, as published and matched."""
     input:
         code=command_sources("grid"),
         states=main_states,
@@ -130,7 +130,7 @@ rule grid:
 
 
 rule ablate:
-    """What the classifier of the base model uses."""
+    """Ablate the classifier of the base model."""
     input:
         code=command_sources("ablate"),
         states=main_states,
@@ -156,7 +156,7 @@ rule ablate:
 
 
 rule transfer:
-    """Classifiers of the base model trained on one source of texts and tested on the others."""
+    """Train the base model's classifiers on one source of texts and test them on the others."""
     input:
         code=command_sources("transfer"),
         states=lambda wildcards: expand(
@@ -184,7 +184,7 @@ rule transfer:
 
 
 rule geometry:
-    """Lengths, spread and kinship of the layers."""
+    """Measure norms, spread and similarity of the layers."""
     input:
         code=command_sources("geometry"),
         states=main_states,
@@ -212,7 +212,7 @@ rule geometry:
 
 
 rule reductions:
-    """Hidden states in two dimensions."""
+    """Reduce hidden states to two dimensions."""
     input:
         code=command_sources("reductions"),
         states=main_states,
@@ -240,7 +240,7 @@ rule reductions:
 
 
 rule logit_lens:
-    """What the final norm and the output table make of the states of each layer."""
+    """Apply the final norm and the output table to the states of each layer."""
     input:
         code=command_sources("logit-lens"),
         states=main_states,
@@ -270,7 +270,7 @@ rule logit_lens:
 
 
 rule layer_claims:
-    """Put the second study's claims to the rows of this chapter."""
+    """Test the claims of Huang et al. 2024 on the rows of this chapter."""
     input:
         code=command_sources("layer-claims"),
         claims="workflow/layer_claims.yaml",
@@ -305,7 +305,7 @@ rule layer_claims:
 
 
 rule layer_costs:
-    """Tabulate what this chapter took; a target of its own, because it is another in each run."""
+    """Tabulate the time and memory of this chapter; a separate target, because it differs in each run."""
     input:
         code=command_sources("costs"),
         fits=expand(rules.probe.output.rows, model=LAYER_MODELS),

@@ -1,6 +1,6 @@
 """Chapter 5: the primer.
 
-What embeddings and positions are, shown on the widest table of the ladder by small computations.
+Explains embeddings and positions by small computations on the widest table of the ladder.
 """
 
 
@@ -9,14 +9,14 @@ def primer_flags(concept):
     return group_flags(group_of(Primer, concept), config["primer"][concept])
 
 
-# Of a table and its tokenizer; the others need nothing but their parameters.
+#  Concepts that need a table and its tokenizer; the others need only their parameters.
 PRIMER_OF_TABLE = ["lookup", "gradient", "space", "offset", "order"]
 PRIMER_ALONE = ["sinusoidal", "rotary", "biases"]
 POSITION_MODELS = [*LAYER_MODELS, LEARNED]
 
 
 rule primer_of_table:
-    """Rows for a figure that shows how a table of this study is used and taught."""
+    """Compute the rows of a figure on how a table of this study is used and trained."""
     input:
         code=command_sources("primer"),
         table=table_file(LADDER[-1], LADDER_CHECKPOINTS[-1]),
@@ -40,7 +40,7 @@ rule primer_of_table:
 
 
 rule primer_alone:
-    """Rows for a figure of positions, which need no table."""
+    """Compute the rows of a figure on positions, which needs no table."""
     input:
         code=command_sources("primer"),
     output:
@@ -59,7 +59,7 @@ rule primer_alone:
 
 
 rule sizes:
-    """Parameters in the tables of every model of the registry."""
+    """Count the parameters in the tables of every model of the registry."""
     input:
         code=command_sources("primer"),
         registry=config["hub"]["registry"],
@@ -79,7 +79,7 @@ rule sizes:
 
 
 rule positions:
-    """How a checkpoint tells places apart: its learned positions, or what its scheme does."""
+    """Describe how a checkpoint represents positions: its learned vectors, or the effect of its scheme."""
     input:
         code=command_sources("positions"),
         checkpoint=lambda wildcards: checkpoint_files(
@@ -105,7 +105,7 @@ rule positions:
 
 
 rule position_scores:
-    """Score the model with learned positions with these added to its table, beside the table alone."""
+    """Score the table of the model with learned positions, with and without positions added."""
     input:
         code=command_sources("position-scores"),
         checkpoint=checkpoint_files(LEARNED, LADDER_CHECKPOINTS[-1]),

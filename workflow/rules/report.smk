@@ -66,7 +66,7 @@ FIGURE_ROWS = {
     "position_schemes": expand(rules.positions.output.rows, model=POSITION_MODELS),
     "position_scores": [rules.position_scores.output.rows],
 }
-# Which of them: the first three show the ladder, on the texts that it was trained on.
+#  Conditions on these rows: the first three select the ladder, on the texts that it was trained on.
 ALL_SCORES = [f"metric={config['scores']['primary_metric']}"]
 LADDER_SCORES = [
     *ALL_SCORES,
@@ -87,7 +87,7 @@ FIGURE_FILTERS = {
 
 
 rule draw:
-    """Draw one figure, with the words that stand for it."""
+    """Draw one figure, with its alternative text."""
     input:
         code=lambda wildcards: command_sources(
             "draw", f"embscale.figures.{wildcards.figure}"
@@ -176,7 +176,7 @@ rule numbers:
         " --figures {input.figures:q} --variables {output.variables:q} --tables {params.tables:q} 2> {log:q}"
 
 
-# A result of each kind of job, whose note tells with which settings it was run.
+#  A result of each kind of job; its note records the settings.
 MADE = [
     rules.harvest.output.corpus,
     rules.tokenizer.output.tokenizer,
@@ -186,7 +186,7 @@ MADE = [
         task=config["corpus"]["task"],
         model=LADDER[-1],
     ),
-    # Of each method its widest table.
+    #  The widest table of each method.
     expand(
         rules.static.output.table,
         static={method: name for name, (method, _) in STATIC.items()}.values(),
@@ -214,7 +214,7 @@ MADE = [
 
 
 rule appendix:
-    """Tell with which settings the study was run, what was not run, and what the columns mean."""
+    """Write the tables of the appendix: settings as run, what was not run, and the meaning of columns."""
     input:
         code=command_sources("appendix"),
         made=MADE,
@@ -248,7 +248,7 @@ rule appendix:
 
 
 rule check:
-    """Check the results; the report is made of nothing that has not passed."""
+    """Check the results; the report is made only of results that pass."""
     input:
         code=command_sources("check"),
         results=[
@@ -297,7 +297,7 @@ rule check:
 
 
 rule text:
-    """Set a file of the text beside the figures and numbers of this study."""
+    """Copy a file of the text next to the figures and numbers of this study."""
     input:
         "report/{text}",
     output:
@@ -313,7 +313,7 @@ rule text:
 
 
 rule count_parameters:
-    """Count the parameters of the models that are made here; the registry knows those of the others."""
+    """Count the parameters of the models trained here; the registry has those of the others."""
     input:
         code=command_sources("sizes"),
         files=[
@@ -353,7 +353,7 @@ rule count_parameters:
 
 
 rule explorer:
-    """Make the page on which a reader chooses what is plotted."""
+    """Make the interactive explorer."""
     input:
         code=command_sources("explorer"),
         scores=rules.gather.output.csv,
@@ -417,7 +417,7 @@ rule render:
         page="<results>/page/index.html",
         note="<results>/page/index.html.note.json",
         chapters=directory("<results>/page/chapters"),
-        # Their note: of a folder Snakemake knows the time alone, which a fetch or a copy changes.
+        #  The note of the folder: for a folder, Snakemake compares only the time, which a fetch or a copy changes.
         chapters_note="<results>/page/chapters.json",
         project=[
             "<results>/report/_metadata.yml",
@@ -444,7 +444,7 @@ rule render:
                 *input.partials,
             ],
         ),
-        # Asked for when the page is made: as a value here it would make the page stale with every commit.
+        #  Evaluated when the page is made: as a value here, it would make the page outdated with every commit.
         commit="\"$(git describe --always --dirty 2> /dev/null || echo 'not known')\"",
     shell:
         "exec 2> {log:q};"
@@ -460,7 +460,7 @@ rule render:
 
 
 rule publish:
-    """Put a finished page and its chapters in the place of those that are read."""
+    """Publish a finished page and its chapters."""
     input:
         page=rules.render.output.page,
         note=rules.render.output.note,

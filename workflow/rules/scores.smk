@@ -108,7 +108,7 @@ rule score_factors:
         ],
         variants=several("--variants", config["scores"]["factors"]["variants"]),
         pooling=["mean", *config["scores"]["factors"]["pooling"]],
-        # The task once for each way of making tokens.
+        #  The task, once per way of tokenising.
         tasks=lambda wildcards, input: [
             Path(input.task[0]).parent for _ in input.tokens
         ],
@@ -124,7 +124,7 @@ rule score_factors:
 
 
 rule factors:
-    """Hold each way of scoring against the study's own."""
+    """Compare each way of scoring with the study's main one."""
     input:
         code=command_sources("factors"),
         scores=expand(
@@ -149,7 +149,7 @@ rule factors:
 
 
 rule score_static:
-    """Score the static tables of a method, which its suite's models are."""
+    """Score the static tables of a method, which are the models of its suite."""
     input:
         code=command_sources("score"),
         tables=lambda wildcards: static_tables(wildcards.method),
@@ -284,7 +284,7 @@ rule evaluate:
 
 
 rule claims:
-    """Put the claims of the first study to the scores; a verdict with an interval for each."""
+    """Test the claims of Corey 2024 on the scores; a verdict with an interval for each."""
     input:
         code=command_sources("claims"),
         scores=rules.gather.input.scores,
@@ -322,7 +322,7 @@ rule claims:
 
 
 rule compare:
-    """Set our scores beside those that the first study published."""
+    """Compare our scores with those published in Corey 2024."""
     input:
         code=command_sources("compare"),
         scores=rules.gather.output.csv,
@@ -342,7 +342,7 @@ rule compare:
 
 
 rule table_metrics:
-    """How the rows of a model's tables lie: mean direction, spread, outlying columns, lengths, equal rows."""
+    """Measure the geometry of a model's tables: mean direction, spread, outlier columns, norms, duplicate rows."""
     input:
         code=command_sources("table-geometry"),
         tables=lambda wildcards: [
@@ -377,14 +377,14 @@ rule table_metrics:
 
 
 rule words:
-    """Probe what a model's last table knows about words."""
+    """Probe a model's last table with words."""
     input:
         code=command_sources("words"),
         table=lambda wildcards: table_file(
             wildcards.model, CHECKPOINTS[wildcards.model][-1]
         ),
         tokenizer=lambda wildcards: tokenizer_file(TOKENIZERS[wildcards.model]),
-        # The corpus says how frequent words are, whatever the tokenizer.
+        # Word frequencies come from the corpus, whatever the tokenizer.
         tokens=lambda wildcards: expand(
             rules.tokenize.output.tokens,
             task=config["corpus"]["task"],
@@ -412,7 +412,7 @@ rule words:
 
 
 rule words_table:
-    """Set the probes of the ladder's widest model beside their coverage, chance and random tables."""
+    """Tabulate the probes of the ladder's widest model with coverage, chance and random tables."""
     input:
         code=command_sources("words-table"),
         rows=expand(rules.words.output.rows, model=LADDER[-1]),

@@ -86,7 +86,7 @@ use rule train as train_learned with:
 
 
 rule extract:
-    """Take the input embedding table out of a checkpoint."""
+    """Extract the input embedding table of a checkpoint."""
     input:
         code=command_sources("extract"),
         config="<results>/checkpoints/{model}/{checkpoint}/config.json",

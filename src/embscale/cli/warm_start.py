@@ -1,6 +1,6 @@
 """Train one model from tables of several kinds: held-out losses by step, and scores of its table before and after.
 
-The corpus is also the retrieval task that tables are scored on.  One run of the command has one seed.
+The corpus is also the retrieval task that tables are scored on.  Each run of the command uses one seed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Probe what embedding tables know about words: analogies, degrees, relations, similarity.
 
-A table is a file (FILE, or STEP=FILE where the training step goes into the rows).  Words are asked for in the form
-behind a space and in that at the start of a text, and each for its other form; with --tokens, by its frequency there.
+A table is a file (FILE, or STEP=FILE to record the training step in the rows).  Words are probed in two forms, after a
+space and at the start of a text, and each form is paired with the other; with --tokens, by frequency in those texts.
 
     embscale words TABLE.safetensors --tokenizer FOLDER --analogies questions-words.txt --similarity wordsim353.tsv
         -o words.csv
@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tokens", type=Path, metavar="TOKENS.safetensors", help="texts that say how frequent words are"
     )
     flags.add(parser, WordProbes, defaults=flags.section("words"))
-    parser.add_argument("--suite", default="own", help="goes into the rows")
-    parser.add_argument("--model", help="the same; the file's name")
+    parser.add_argument("--suite", default="own", help="recorded in the rows")
+    parser.add_argument("--model", help="the same; default: the file's name")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="WORDS.csv")
 
 

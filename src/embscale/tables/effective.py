@@ -1,7 +1,7 @@
-"""The table as block 1 sees it: what a family does to a row between lookup and first block.
+"""The effective table: rows as block 1 receives them, after all steps between lookup and the first block.
 
-`embscale.checkpoints.families` holds the facts, this module applies them: a projection (opt-350m), a scale (Gemma), a
-token type (BERT), learned positions (GPT-2, OPT, BERT), a LayerNorm (BLOOM, BERT).
+`embscale.checkpoints.families` describes these steps, this module applies them: a projection (opt-350m), a scale
+(Gemma), a token type (BERT), learned positions (GPT-2, OPT, BERT), a LayerNorm (BLOOM, BERT).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from embscale.checkpoints.families import Norm, Positions, family
 from embscale.errors import EmbscaleError
 from embscale.tables.table_files import BLOCK_ROWS
 
-# From endings of a name, best first, to that small tensor of the checkpoint; None if there is none.
+# Reads a small tensor of the checkpoint, given suffixes of its name in order of preference; None if there is none.
 Read = Callable[[tuple[str, ...]], np.ndarray | None]
 Place = Literal["none", "mean"] | int
 
@@ -26,26 +26,26 @@ Step = Callable[[np.ndarray], np.ndarray]
 def effective_table(
     table: np.ndarray, config: Mapping[str, Any], read: Read, positions: Place
 ) -> tuple[np.ndarray, list[str]]:
-    """What block 1 is given for every token.
+    """The input of block 1 for every token.
 
-    With learned positions there is no one such table: the vector that is added differs from place to
-    place, and a vector common to all rows changes their cosines.  So the caller says which is meant.
+    With learned positions there is no single such table: the added vector depends on the position, and a vector common
+    to all rows changes their cosines.  So the caller chooses.
 
     Args:
         table: the input table as stored, float32 ``[rows, dims]``.
         config: ``config.json`` of the checkpoint; its ``model_type`` says which family's facts hold.
         read: reads the other tensors.
         positions: of learned positions, ``none`` leaves them out, ``mean`` adds the mean of all of them,
-            which is what they have in common, and a number adds that of this place in a text, the first
-            being 0.  Of no influence on families without them.
+            their common component, and a number adds the vector of that position, counted from 0.  Ignored for families
+            without learned positions.
 
     Returns:
-        The table, float32 ``[rows, width]``, and what was applied, in order, each in words.  Where a
-        family applies nothing, the table itself.
+        The table, float32 ``[rows, width]``, and a description of each step applied, in order.  If a family applies
+        nothing, the table itself.
 
     Raises:
-        EmbscaleError: the family is unknown, a tensor is missing or of another shape, there is no such
-            place, or the config names an unknown dtype.
+        EmbscaleError: the family is unknown, a tensor is missing or has another shape, there is no such position, or
+            the config names an unknown dtype.
     """
     facts = family(config["model_type"])
     width = table.shape[1]
@@ -68,7 +68,7 @@ def effective_table(
     if not steps:
         return table, []
     result = np.empty((len(table), width), dtype=np.float32)
-    # A block at a time, or the float64 copies would outweigh the table by far.
+    # One block at a time, since float64 copies of the whole table would need far more memory than the table.
     for start in range(0, len(table), BLOCK_ROWS):
         rows = table[start : start + BLOCK_ROWS].astype(np.float64)
         for step in steps.values():
@@ -78,7 +78,7 @@ def effective_table(
 
 
 def _tensor(read: Read, endings: tuple[str, ...], shape: tuple[int | None, ...]) -> np.ndarray:
-    """A tensor as float64; None in `shape` stands for any length."""
+    """A tensor as float64; None in `shape` means any size."""
     tensor = read(endings)
     if tensor is None:
         raise EmbscaleError(f"no tensor's name ends with {' or '.join(endings)}; is the checkpoint whole?")
@@ -94,10 +94,10 @@ def _tensor(read: Read, endings: tuple[str, ...], shape: tuple[int | None, ...])
 
 
 def _rounded(value: float, dtype: str) -> float:
-    """The nearest value of a dtype.
+    """Round to the nearest value of a dtype.
 
     The library multiplies by the root in the dtype of the weights (Gemma as released: 50.5 for 50.596).
-    A model that is loaded in another dtype has another scale; cosines do not depend on it.
+    A model loaded in another dtype has a slightly different scale; cosines do not depend on it.
     """
     if dtype == "bfloat16":
         # The upper half of a float32's bits; numpy has no such dtype.  No root of a width below 257² is a tie.
@@ -109,7 +109,7 @@ def _rounded(value: float, dtype: str) -> float:
 
 
 def _position(read: Read, facts: Positions, place: Literal["mean"] | int, width: int) -> np.ndarray:
-    """The learned vector of a place, or the mean of all, ``[width]``."""
+    """The learned vector of a position, or the mean of all, ``[width]``."""
     vectors = _tensor(read, facts.table, (None, width))[facts.offset :]
     if place == "mean":
         return vectors.mean(axis=0)
@@ -119,7 +119,7 @@ def _position(read: Read, facts: Positions, place: Literal["mean"] | int, width:
 
 
 def _layer_norm(read: Read, facts: Norm, config: Mapping[str, Any], width: int) -> Step:
-    """Each row less its mean, divided by its standard deviation, times weight plus bias (Ba et al. 2016)."""
+    """LayerNorm of each row: centred, divided by its standard deviation, times weight plus bias (Ba et al. 2016)."""
     weight, bias = (_tensor(read, endings, (width,)) for endings in (facts.weight, facts.bias))
     epsilon = config.get(facts.epsilon_key, facts.epsilon)
 

@@ -1,7 +1,7 @@
-"""Take one embedding table out of a checkpoint of any size, for little more than the bytes of the table.
+"""Extract one embedding table from a checkpoint of any size, reading little more than the table's bytes.
 
 Only directories of files are read (safetensors headers, pickles, indices), then the table's own bytes,
-which stream to disk in pieces.  They are never held in memory together.
+which are streamed to disk in chunks.  The whole table is never in memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from embscale.checkpoints.weights import Location, Weights, check_dtype
 from embscale.errors import EmbscaleError
 from embscale.tables import table_files
 
-# Four requests at a time, 64 MiB in flight: with fewer, a slow connection leaves the line idle.
+# Four requests at a time, 64 MiB in flight: with fewer, a slow connection would be idle between requests.
 PIECE = 16 * 1024 * 1024
 
 
@@ -32,16 +32,16 @@ WhichTable = Literal["input", "output"]
 
 
 def locate(source: Source, config: dict[str, Any], which: WhichTable, *, name: str | None = None) -> Location:
-    """Where the input or output table of a checkpoint lies.
+    """Locate the input or output table of a checkpoint.
 
     Args:
         source: the folder of checkpoint files.
         config: its ``config.json``.
         which: ``input``, or ``output`` for the table before the softmax, which a tied checkpoint lacks.
-        name: the tensor's name, where it is not one that its family is known for.
+        name: the tensor's name, if it differs from those of its family.
 
     Raises:
-        EmbscaleError: there is no such table, or it is not a matrix with a row for every token.
+        EmbscaleError: there is no such table, or it is not a matrix with one row per token.
     """
     weights = Weights(source)
     family = config["model_type"]
@@ -65,14 +65,13 @@ def locate(source: Source, config: dict[str, Any], which: WhichTable, *, name: s
 
 
 def stream(source: Source, location: Location, part: Path, metadata: dict[str, str]) -> None:
-    """Write a table in the form of `tables.save`, piece by piece, in the dtype that it is stored in.
+    """Write a table in the format of `tables.save`, in chunks, in its stored dtype.
 
-    `part` may hold the beginning from an interrupted run.  If that run had the same `metadata`, its whole
-    pieces are kept.  The caller sees to it that no two processes write the same `part`.
+    `part` may be left from an interrupted run; if that run had the same `metadata`, its complete chunks are reused.
+    The caller must ensure that no two processes write the same `part`.
 
     Raises:
-        EmbscaleError: the checksum that the checkpoint file holds is not that of the bytes that came; `part` is
-            removed then.
+        EmbscaleError: the received bytes do not match the checksum in the checkpoint file; `part` is removed.
     """
     tensor = location.tensor
     header = table_files.header(tensor.dtype, tensor.shape, metadata)
@@ -101,7 +100,7 @@ def stream(source: Source, location: Location, part: Path, metadata: dict[str, s
 
 
 def _whole_pieces(file: IO[bytes], header: bytes, size: int) -> int:
-    """Leave the header and whole pieces in a file that a run has begun; say how many pieces."""
+    """Truncate an unfinished file to the header and complete chunks; returns the number of chunks."""
     file.seek(0)
     begun = file.read(len(header)) == header
     there = file.seek(0, os.SEEK_END) - len(header)

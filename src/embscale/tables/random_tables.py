@@ -1,12 +1,10 @@
-"""Random embedding tables: independent ones, and those that the first study drew, bit for bit.
+"""Random embedding tables: independent ones, and those of Corey 2024, bit for bit.
 
-A random table scores token overlap alone, the more exactly the wider it is (Corey, "random").  The first study drew
-one table of 14,336 columns for a vocabulary, in bfloat16 and with the deviation of `xavier_normal_`, and took its
-first columns for each narrower model: nested tables.  Which values come of a seed depends on the release of torch,
-which changed its bfloat16 generator between 2.11 and 2.12; so there are two such tables for a seed, ``legacy`` (all
-that the study published) and ``current``.
-
-A table may be too large to hold: all are drawn in blocks of rows.
+A random table measures only token overlap, the more exactly the wider it is (Corey, "random").  Corey drew one table of
+14,336 columns per vocabulary, in bfloat16 and with the standard deviation of `xavier_normal_`, and used its first
+columns for each narrower model: nested tables.  The values for a seed depend on the release of torch, which changed its
+bfloat16 generator between 2.11 and 2.12.  So there are two such tables per seed: ``legacy`` (used for all published
+scores) and ``current``.  A table may be too large for memory, so all are drawn in blocks of rows.
 """
 
 from __future__ import annotations
@@ -25,10 +23,10 @@ from embscale.tables.table_files import BLOCK_ROWS, chosen, join, within
 
 Generator = Literal["legacy", "current"]
 
-# Columns of the widest table that the first study drew: the width of BLOOM-176B.
+# Columns of the widest table in Corey 2024: the width of BLOOM-176B.
 COLUMNS = 14336
 
-# Values that torch makes of as many uniform numbers at a time.
+# Number of values that torch generates at a time, from as many uniform numbers.
 RUN = 16
 
 # Rows drawn at a time within a block: few enough for the processor's cache, and for any width a multiple of RUN values.
@@ -37,13 +35,13 @@ PIECE_ROWS = 64
 
 @dataclass(frozen=True)
 class RandomTable:
-    """What ``random:ROWSxDIMS:SEED[:GENERATOR]`` stands for.
+    """A random table, specified as ``random:ROWSxDIMS:SEED[:GENERATOR]``.
 
     Attributes:
         rows: tokens.
         dims: columns.
         seed: from 0 to 2**32 - 1.
-        generator: that of the first study's nested draw; None for independent rows.
+        generator: of the nested draw of Corey 2024; None for independent rows.
     """
 
     rows: int
@@ -53,7 +51,7 @@ class RandomTable:
 
     @property
     def text(self) -> str:
-        """The form above, of which `parse_random` makes this again."""
+        """The specification above; the inverse of `parse_random`."""
         return ":".join(["random", f"{self.rows}x{self.dims}", str(self.seed), *filter(None, [self.generator])])
 
     @property
@@ -67,11 +65,11 @@ class RandomTable:
 
 
 def parse_random(text: str) -> RandomTable:
-    """Read ``random:ROWSxDIMS:SEED``, with ``:legacy`` or ``:current`` for the first study's draw.
+    """Read ``random:ROWSxDIMS:SEED``, with ``:legacy`` or ``:current`` for the draw of Corey 2024.
 
     Raises:
-        EmbscaleError: the text has another form, there is no row or no column, a seed is beyond 32 bits, or the first
-            study's draw is not that wide.
+        EmbscaleError: the text has another format, there is no row or no column, the seed exceeds 32 bits, or the draw
+            of Corey 2024 has fewer columns.
     """
     match = re.fullmatch(r"random:(\d+)x(\d+):(\d+)(?::(legacy|current))?", text, re.ASCII)
     if match is None:
@@ -85,7 +83,7 @@ def parse_random(text: str) -> RandomTable:
 
 
 def independent(rows: int, dims: int, seed: int) -> np.ndarray:
-    """Independent normal values of variance 1/dims, float32 ``[rows, dims]``: rows of length about 1.
+    """Independent normal values of variance 1/dims, float32 ``[rows, dims]``: rows of norm about 1.
 
     Cosine scores do not depend on the scale.
     """
@@ -95,17 +93,17 @@ def independent(rows: int, dims: int, seed: int) -> np.ndarray:
 def faithful(
     rows: int, dims: int, seed: int, generator: Generator = "legacy", columns: int = COLUMNS, *, first: int = 0
 ) -> np.ndarray:
-    """Columns of the table that the first study's code draws, float32 ``[rows, dims - first]``.
+    """Columns of the table that Corey's code draws, float32 ``[rows, dims - first]``.
 
-    The study filled a bfloat16 tensor by `torch.nn.init.xavier_normal_` (Glorot and Bengio 2010, eq. 16, as a normal
+    Corey filled a bfloat16 tensor with `torch.nn.init.xavier_normal_` (Glorot and Bengio 2010, eq. 16, as a normal
     distribution of that variance) on the CPU: its deviation is ``sqrt(2 / (rows + columns))``.
 
     Args:
-        rows: rows of the table; they enter into the scale alone, row r is the same draw in all tables of a width.
-        dims: the column before which to end.
-        seed: what the study gave to `torch.manual_seed`.
+        rows: rows of the table; they affect only the scale; row r is the same draw in all tables of a width.
+        dims: the column before which to stop.
+        seed: the argument of `torch.manual_seed`.
         generator: ``legacy`` as in torch up to 2.11, ``current`` as in torch from 2.12 on.
-        columns: columns of the whole table, of which the wanted are taken.  A table of another width is another draw.
+        columns: columns of the whole table from which columns are taken.  A table of another width is another draw.
         first: the column to begin with.
 
     Raises:
@@ -126,20 +124,20 @@ def blocks(
 ) -> Iterator[np.ndarray]:
     """Columns of a random table from top to bottom, float32 ``[up to BLOCK_ROWS, dims - first]`` at a time.
 
-    Of a table ``[rows, columns]`` never more than a block is held.
+    At most one block of a table ``[rows, columns]`` is in memory.
 
     Args:
         rows: as in `faithful`.
         dims: as in `faithful`.
         seed: as in `faithful`.
         generator: as in `faithful`; None for the values of `independent`.
-        columns: columns of the whole table; None for those of the study's, and for `dims` without a generator.
+        columns: columns of the whole table; None for the width in Corey 2024, or for `dims` without a generator.
         first: as in `faithful`.
-        only: the rows to give, ascending; all by default.  Of the study's draws they take less time than all.
+        only: the rows to return, ascending; all by default.  For draws as in Corey 2024, selecting rows is faster.
 
     Raises:
-        EmbscaleError: there is no row or no column, the seed is beyond 32 bits, more columns are wanted than are
-            drawn, or the study's draw would have fewer than 16 values, which torch makes in another way.
+        EmbscaleError: there is no row or no column, the seed exceeds 32 bits, more columns are requested than are
+            drawn, or a draw as in Corey 2024 would have fewer than 16 values, which torch generates in another way.
     """
     if columns is None:
         columns = COLUMNS if generator else dims
@@ -180,17 +178,17 @@ def _independent(rows: int, columns: int, seed: int, wanted: slice) -> Iterator[
 
 
 def _pieces(rows: int) -> Iterator[tuple[int, int]]:
-    """From which row to which a piece goes.
+    """First and last row of each piece.
 
-    Torch makes runs of 16 values, and draws the last 16 of a table anew if a run is left unfinished.  So all pieces but
-    the last hold whole runs, and the last no fewer than 16 values, whatever the width.
+    Torch generates runs of 16 values, and redraws the last 16 of a table if the last run is incomplete.  So all pieces
+    but the last consist of complete runs, and the last has at least 16 values, whatever the width.
     """
     starts = list(range(0, max(rows - RUN, 1), PIECE_ROWS))
     return zip(starts, [*starts[1:], rows], strict=True)
 
 
 def _regrouped(pieces: Iterator[np.ndarray], rows: int, dims: int) -> Iterator[np.ndarray]:
-    """Pieces of any number of rows as blocks of BLOCK_ROWS, the last one of those that are left."""
+    """Regroup pieces of any number of rows into blocks of BLOCK_ROWS; the last block has the remaining rows."""
     start = filled = 0
     block = np.empty((min(BLOCK_ROWS, rows), dims), np.float32)
     for piece in pieces:
@@ -210,19 +208,19 @@ def deviation(rows: int, columns: int) -> float:
 
 
 def _legacy(rows: int, columns: int, seed: int, wanted: slice, only: np.ndarray) -> Iterator[np.ndarray]:
-    """What torch up to 2.11 draws: Box and Muller's method on 8-bit uniform numbers, each step rounded to bfloat16.
+    """The draw of torch up to 2.11: the Box-Muller method on 8-bit uniform numbers, each step rounded to bfloat16.
 
     A uniform number is the low byte of a word of MT19937.  The first 8 of a run of 16 give the radii, the other 8 the
-    angles, so there are 256 x 256 values that a cosine can have, and as many for a sine.
+    angles, so there are 256 x 256 possible cosine values and as many sine values.
     """
     words = np.random.RandomState(seed)
     cosines, sines = _box_muller(deviation(rows, columns))
-    # Where runs do not cross rows, those without a wanted column are left out: only their words are drawn.
+    # If runs do not cross rows, runs without a requested column are skipped: only their words are drawn.
     runs = slice(wanted.start // RUN, -(-wanted.stop // RUN)) if columns % RUN == 0 else slice(None)
     skipped = (runs.start or 0) * RUN
 
     def values(drawn: np.ndarray) -> np.ndarray:
-        """Of words ``[..., 16]``, the values that torch makes."""
+        """The values that torch computes from words ``[..., 16]``."""
         place = (drawn[..., :8] << 8) & 0xFF00
         place |= drawn[..., 8:] & 0xFF
         values_out = np.empty(drawn.shape, np.float32)
@@ -245,10 +243,10 @@ def _legacy(rows: int, columns: int, seed: int, wanted: slice, only: np.ndarray)
 
 
 def _box_muller(deviation: float) -> tuple[np.ndarray, np.ndarray]:
-    """Cosine and sine of every pair of 8-bit uniform numbers, float32 ``[65536]``, the radius' number leading.
+    """Cosine and sine for every pair of 8-bit uniform numbers (radius first), float32 ``[65536]``.
 
-    Float64 stands for torch's float32 here: the steps are rounded to bfloat16, so that the result does not depend on
-    the last bits, nor thereby on a library's logarithm.
+    Float64 replaces torch's float32: the steps are rounded to bfloat16, so the result does not depend on the last bits,
+    and therefore not on a library's logarithm.
     """
     uniform = np.arange(256) / 256
     radius = _rounded(np.sqrt(_rounded(-2 * _rounded(np.log(1 - uniform)))))
@@ -258,7 +256,7 @@ def _box_muller(deviation: float) -> tuple[np.ndarray, np.ndarray]:
         (_rounded(_rounded(radius[:, None] * _rounded(wave)) * scale) + 0).astype(np.float32).ravel()
         for wave in (np.cos(angle), np.sin(angle))
     )
-    return cosines, sines  # adding 0, which is the mean, makes -0 into 0
+    return cosines, sines  # adding the mean, 0, turns -0 into 0
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:
@@ -266,10 +264,10 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 
 
 def _current(rows: int, columns: int, seed: int, wanted: slice) -> Iterator[np.ndarray]:
-    """What torch from 2.12 on draws, by torch itself: 24-bit uniform numbers in float32, rounded once at the end.
+    """The draw of torch from 2.12 on, by torch itself: 24-bit uniform numbers in float32, rounded once at the end.
 
-    Torch computes the logarithm and the cosine otherwise with AVX2 than without: one value in some 8,000 then differs
-    by a last bit of bfloat16.  Processors with AVX2 or AVX-512 agree with each other.
+    Torch computes the logarithm and the cosine differently with and without AVX2: about one value in 8,000 then differs
+    by the last bit of bfloat16.  Processors with AVX2 or AVX-512 agree with each other.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Embedding tables on disk: the format, and ways to read one that may not fit into memory.
+"""Embedding tables on disk: the format, and how to read tables larger than memory.
 
 A table is a matrix ``[rows, dims]`` whose row i is the vector of token i (Corey, "Methodology").
 `embscale.tables.variants` changes tables, `embscale.tables.random_tables` draws them.
@@ -23,21 +23,21 @@ from embscale.errors import EmbscaleError
 
 TENSOR = "table"
 
-# Which of a model's tables a file holds.  An effective one is the input table as block 1 receives its rows.
+# Which of a model's tables a file contains.  An effective table is the input table as block 1 receives it.
 INPUT, OUTPUT, EFFECTIVE = "input", "output", "effective"
 
 
-# Rows that are looked at together where a whole table may not fit into memory.
+# Rows per block when a table may not fit into memory.
 BLOCK_ROWS = 1024
 
 
 def header(dtype: str, shape: tuple[int, ...], metadata: dict[str, str]) -> bytes:
-    """The beginning of a safetensors file that holds one table and nothing else.
+    """The header of a safetensors file that contains one table and nothing else.
 
     Args:
-        dtype: the format's word for it, such as ``BF16``.
+        dtype: its safetensors name, such as ``BF16``.
         shape: ``(rows, dims)``.
-        metadata: what is kept beside the table.
+        metadata: stored beside the table.
     """
     size = math.prod(shape) * np.dtype(STORED[dtype]).itemsize
     entries = {
@@ -45,7 +45,7 @@ def header(dtype: str, shape: tuple[int, ...], metadata: dict[str, str]) -> byte
         TENSOR: {"dtype": dtype, "shape": list(shape), "data_offsets": [0, size]},
     }
     text = json.dumps(entries, sort_keys=True).encode()
-    text += b" " * (-len(text) % 8)  # the format wants the data aligned
+    text += b" " * (-len(text) % 8)  # the format requires aligned data
     return len(text).to_bytes(8, "little") + text
 
 
@@ -55,7 +55,7 @@ def save(path: Path, table: np.ndarray, metadata: dict[str, str]) -> None:
 
 
 def join(blocks: Iterable[np.ndarray], rows: int) -> np.ndarray:
-    """Blocks of rows as one array ``[rows, dims]`` of their dtype, filled as they come: nothing is held twice."""
+    """Join blocks of rows into one array ``[rows, dims]``, filled block by block to avoid a second copy."""
     whole, filled = None, 0
     for block in blocks:
         if whole is None:
@@ -67,7 +67,7 @@ def join(blocks: Iterable[np.ndarray], rows: int) -> np.ndarray:
 
 
 def chosen(blocks: Iterable[np.ndarray], rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Some rows (ascending) of a table that comes in blocks from top to bottom."""
+    """Select rows (ascending) from a table that is read in blocks."""
     start = 0
     for block in blocks:
         yield block[within(rows, start, start + len(block))]
@@ -75,13 +75,13 @@ def chosen(blocks: Iterable[np.ndarray], rows: np.ndarray) -> Iterator[np.ndarra
 
 
 def within(rows: np.ndarray, start: int, stop: int) -> np.ndarray:
-    """Those of some rows (ascending) that are in a block, counted from its first."""
+    """Which of the given rows (ascending) are in a block, relative to its first row."""
     low, high = np.searchsorted(rows, [start, stop])
     return rows[low:high] - start
 
 
 def memory_map(path: Path) -> tuple[np.ndarray, str]:
-    """A table ``[rows, dims]`` as it is stored, read only where it is touched, and the format's word for its dtype.
+    """Memory-map a table ``[rows, dims]`` in its stored dtype; also returns the safetensors name of the dtype.
 
     Raises:
         EmbscaleError: the file is missing, truncated or holds no table.
@@ -97,13 +97,13 @@ def memory_map(path: Path) -> tuple[np.ndarray, str]:
         raise EmbscaleError(f"{path}: not a table ({error}); remove it and make it again") from error
     if dtype not in STORED or len(shape) != 2 or not alone or 0 in shape:
         raise EmbscaleError(f"{path}: expected a matrix of floating-point numbers alone, found {dtype} {shape}")
-    # The format leaves no gap: the only tensor ends where the file ends.
+    # The format has no gaps: the only tensor ends where the file ends.
     offset = path.stat().st_size - math.prod(shape) * np.dtype(STORED[dtype]).itemsize
     return np.memmap(path, STORED[dtype], mode="r", offset=offset, shape=shape), dtype
 
 
 def which(path: Path) -> str:
-    """Which of a model's tables a file holds, as ``embscale extract`` wrote it; the input table where it says nothing.
+    """Which of a model's tables a file contains, as recorded by ``embscale extract``; by default the input table.
 
     Raises:
         EmbscaleError: the file is missing or no safetensors file.
@@ -128,13 +128,13 @@ def load(path: Path) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Stored:
-    """A table on disk that gives rows as float32 when they are asked for, and holds none.
+    """A table on disk that reads rows as float32 on demand and caches nothing.
 
     Attributes:
         path: the file.
-        dtype: the format's word for what it is stored in.
+        dtype: safetensors name of its stored dtype.
         shape: ``(rows, dims)``.
-        offset: where in the file the values begin.
+        offset: of the first value in the file.
     """
 
     path: Path
@@ -144,7 +144,7 @@ class Stored:
 
     @classmethod
     def open(cls, path: Path) -> Stored:
-        """Look where the values lie.
+        """Locate the values in the file.
 
         Raises:
             EmbscaleError: the file is missing, truncated or holds no table.
@@ -164,7 +164,7 @@ class Stored:
         (start, stop, step), dims = rows.indices(len(self)), self.shape[1]
         if step != 1:
             raise ValueError(f"rows {rows}: only rows that follow each other can be read")
-        # Read instead of mapped: pages of a map stay in this process, until all of the table would be in memory.
+        # Read instead of mapped: mapped pages would stay in this process until the whole table is in memory.
         first = self.offset + start * dims * np.dtype(STORED[self.dtype]).itemsize
         raw = np.fromfile(self.path, STORED[self.dtype], max(stop - start, 0) * dims, offset=first)
         block = to_float32(raw, self.dtype).reshape(-1, dims)
@@ -175,13 +175,13 @@ class Stored:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a look at every value of a table shows.
+    """Result of inspecting every value of a table.
 
     Attributes:
         sha256: digest of the values' bytes as they are stored.
         rows: number of rows.
         rows_not_finite: rows with a value that is infinite or not a number.
-        rows_zero: rows of zeros alone.
+        rows_zero: rows of zeros only.
     """
 
     sha256: str
@@ -191,7 +191,7 @@ class Inspection:
 
     @property
     def complaints(self) -> list[str]:
-        """In words; empty for a healthy table.  A few rows of zeros are usual: padding, tokens never seen."""
+        """Complaints as text; empty for a valid table.  A few zero rows are normal: padding, tokens never seen."""
         complaints = []
         if self.rows_not_finite:
             complaints.append(f"{self.rows_not_finite} of {self.rows} rows hold values that are not finite numbers")
@@ -201,12 +201,12 @@ class Inspection:
 
 
 def inspect(path: Path) -> Inspection:
-    """Look at every value of a table once, a block of rows at a time: memory does not grow with the table."""
+    """Inspect every value of a table, one block of rows at a time, in constant memory."""
     stored, dtype = memory_map(path)
     rows, dims = stored.shape
     digest, rows_not_finite, rows_zero = hashlib.sha256(), 0, 0
     with path.open("rb") as file:
-        # Reading instead of touching the map keeps the pages out of this process.
+        # Reading instead of mapping keeps the pages out of this process.
         file.seek(-stored.nbytes, os.SEEK_END)
         for start in range(0, rows, BLOCK_ROWS):
             raw = np.fromfile(file, STORED[dtype], min(BLOCK_ROWS, rows - start) * dims)

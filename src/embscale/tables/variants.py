@@ -1,12 +1,12 @@
 """Ways to change an embedding table, each a pure function from table to table.
 
-A variant reads a table from top to bottom, as often as it must, and gives the changed one in blocks of rows: beside
-what it is given it holds a few blocks, and for principal components a float64 matrix or two ``[dims, dims]``.  What is
-summed over rows is summed in float64; every value given back is float32.
+A variant reads a table from top to bottom, as often as needed, and yields the changed table in blocks of rows.  It
+keeps only a few blocks in memory and, for principal components, one or two float64 matrices ``[dims, dims]``.  Sums
+over rows are in float64; returned values are float32.
 
-All rows weigh the same, as in the papers: those of rare tokens and of the padding at the end of a vocabulary too.
+All rows have equal weight, as in the papers, including those of rare tokens and of padding at the end of a vocabulary.
 
-A text's vector is the mean of its tokens' rows.  So to scale rows is to weight tokens in that mean (``idf``, ``sif``,
+A text's vector is the mean of its tokens' rows, so scaling rows weights tokens in that mean (``idf``, ``sif``,
 ``unit``), and dividing by the sum of the weights would change no cosine.
 """
 
@@ -30,7 +30,7 @@ from embscale.texts.tokens import TokenisedTexts
 
 
 class Rows(Protocol):
-    """A table ``[rows, dims]`` that gives float32 rows by slice: an array, or a table on disk (`tables.Stored`)."""
+    """A table ``[rows, dims]`` that returns float32 rows by slice: an array, or a table on disk (`tables.Stored`)."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -42,16 +42,16 @@ class Rows(Protocol):
 
 Arguments = ParamSpec("Arguments")
 
-# What variants are made of: a table that is there, or one that is drawn anew each time that it is read.
+# Sources of variants: an existing table, or one that is drawn again each time it is read.
 Source = Rows | RandomTable
 
 
 @dataclass(frozen=True)
 class Context:
-    """How often each token stands in the documents of a task.
+    """Token frequencies in the documents of a task.
 
     Attributes:
-        document_frequency: documents that hold the token, ``[rows]``.
+        document_frequency: number of documents with the token, ``[rows]``.
         frequency: occurrences in all documents, ``[rows]``.
         documents: number of documents.
     """
@@ -62,10 +62,10 @@ class Context:
 
     @classmethod
     def of(cls, documents: TokenisedTexts, rows: int) -> Context:
-        """Counted in tokenised documents, for a table of so many rows.
+        """Count tokenised documents, for a table with the given number of rows.
 
         Raises:
-            EmbscaleError: a document holds a token beyond these rows.
+            EmbscaleError: a document contains a token beyond these rows.
         """
         highest = int(documents.ids.max(initial=-1))
         if highest >= rows:
@@ -74,7 +74,7 @@ class Context:
         return cls(np.bincount(ids, minlength=rows), np.bincount(documents.ids, minlength=rows), len(documents))
 
 
-# What follows the first word of each variant, in order.
+# The fields after the first word of each variant, in order.
 FORMS: dict[str, tuple[str, ...]] = {
     "full": (),
     "crop": ("dims",),
@@ -94,7 +94,7 @@ FORMS: dict[str, tuple[str, ...]] = {
     "bf16": (),
 }
 
-# How each of these is written, and what of it is told to who writes it otherwise.
+# The pattern of each field, and its description in error messages.
 NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
 FIELDS = {
     "dims": (r"0*[1-9]\d{0,8}", "a whole number from 1"),
@@ -114,27 +114,22 @@ class Variant:
     ============================================  =====================================================
     ``full``                                      the table
     ``crop:DIMS``                                 its first columns
-    ``crop_random:DIMS:SEED``                     columns drawn by lot
-    ``crop_pca:DIMS``                             its first principal components
-    ``crop_projection:DIMS:SEED``                 a random projection
-    ``pad:DIMS:SEED``                             random columns appended, at the first study's scale
-    ``pad_faithful:DIMS:SEED[:legacy|:current]``  those that the first study's code appended, bit for bit
-    ``pad_rms:DIMS:SEED``                         random columns at the table's own scale
-    ``pad_ratio:RATIO:SEED``                      as many random columns, RATIO times as large
-    ``unit``                                      rows of length 1
-    ``centred``                                   rows less their mean
-    ``all_but_top:REMOVED``                       less the first principal components too
-    ``whitened``                                  principal components, all of the same variance
-    ``sif:A``, ``idf``                            rows weighted by how rare their tokens are
-    ``bf16``                                      values rounded to bfloat16
-    ============================================  =====================================================
+    ``crop_random:DIMS:SEED``                     columns chosen at random ``crop_pca:DIMS``
+    its first principal components ``crop_projection:DIMS:SEED``                 a random projection ``pad:DIMS:SEED``
+    random columns appended, at the scale of Corey 2024 ``pad_faithful:DIMS:SEED[:legacy|:current]``  those that Corey's
+    code appends, bit for bit ``pad_rms:DIMS:SEED``                         random columns at the table's own scale
+    ``pad_ratio:RATIO:SEED``                      as many random columns, RATIO times as large ``unit`` rows of norm 1
+    ``centred``                                   rows less their mean ``all_but_top:REMOVED`` less the first principal
+    components too ``whitened``                                  principal components, all of the same variance
+    ``sif:A``, ``idf``                            rows weighted by how rare their tokens are ``bf16`` values rounded to
+    bfloat16 ============================================ =====================================================
 
     Attributes:
         kind: the first word, as it stands in the column ``variant``.
         dims: DIMS.
         seed: SEED.
         strength: RATIO, REMOVED or A.
-        generator: which of torch's generators ``pad_faithful`` takes.
+        generator: which of torch's generators ``pad_faithful`` uses.
     """
 
     kind: str
@@ -145,7 +140,7 @@ class Variant:
 
     @classmethod
     def parse(cls, text: str) -> Variant:
-        """Read one of the forms above.
+        """Parse one of the specifications above.
 
         Raises:
             EmbscaleError: the text has another form.
@@ -176,7 +171,7 @@ class Variant:
 
     @property
     def text(self) -> str:
-        """The form above, of which `parse` makes this variant again."""
+        """The specification above; the inverse of `parse`."""
         strength = None if self.strength is None else str(self.strength).removesuffix(".0")
         parts = [self.kind, self.dims, strength, self.seed, self.generator]
         return ":".join(str(part) for part in parts if part is not None)
@@ -185,11 +180,12 @@ class Variant:
         """The changed table, float32 ``[rows, dims]``.
 
         Args:
-            table: ``[rows, dims]``; left as it is, and given back itself for ``full``.
+            table: ``[rows, dims]``; not modified, and returned itself for ``full``.
             context: the counts that ``sif`` and ``idf`` need.
 
         Raises:
-            EmbscaleError: the variant cannot be had of this table, or the counts are missing or of other rows.
+            EmbscaleError: the variant cannot be computed for this table, or the counts are missing or of another number
+                of rows.
         """
         if self.kind == "full" and isinstance(table, np.ndarray):
             return table.astype(np.float32, copy=False)
@@ -198,7 +194,7 @@ class Variant:
     def blocks(self, table: Source, context: Context | None = None) -> Again:
         """The same from top to bottom, float32 ``[up to BLOCK_ROWS, dims]`` at a time, not to be written to.
 
-        They can be gone through again and again; principal components are found only once.
+        The blocks can be iterated repeatedly; principal components are computed only once.
         """
         match self:
             case Variant("full"):
@@ -244,7 +240,7 @@ class Variant:
 
 
 class Again:
-    """What a generator function gives, from the beginning each time that it is gone through."""
+    """A repeatable iterable: calls a generator function anew for each iteration."""
 
     def __init__(self, make: Callable[[], Iterator[np.ndarray]]) -> None:
         self.make = make
@@ -253,12 +249,12 @@ class Again:
         return self.make()
 
     def some(self, rows: np.ndarray) -> Iterator[np.ndarray]:
-        """Some rows (ascending) of the blocks."""
+        """Select rows (ascending) from the blocks."""
         return chosen(self, rows)
 
 
 class Changed(Again):
-    """A table each row of which is changed by itself."""
+    """A table in which each row is changed independently."""
 
     def __init__(self, table: Source, change: Callable[[np.ndarray], np.ndarray]) -> None:
         super().__init__(lambda: map(change, read(table)))
@@ -270,7 +266,7 @@ class Changed(Again):
 
 
 def repeatable(function: Callable[Arguments, Iterator[np.ndarray]]) -> Callable[Arguments, Again]:
-    """A function whose blocks can be gone through again and again."""
+    """Make a generator function return a repeatable iterable."""
 
     @functools.wraps(function)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Again:
@@ -298,9 +294,9 @@ def crop(table: Source, dims: int) -> Again:
 
 
 def crop_random(table: Source, dims: int, *, seed: int) -> Again:
-    """`dims` columns drawn without repetition, in their order; all of them if there are no more.
+    """`dims` columns drawn without replacement, in their original order; all of them if there are no more.
 
-    What a crop says of "information per dimension" if no place among the columns is special.
+    The control for ``crop``: it shows whether the first columns are special.
     """
     columns = table.shape[1]
     places = np.sort(np.random.default_rng(seed).permutation(columns)[:dims])
@@ -308,10 +304,10 @@ def crop_random(table: Source, dims: int, *, seed: int) -> Again:
 
 
 def crop_projection(table: Source, dims: int, *, seed: int) -> Again:
-    """Projections on `dims` random directions; the table itself if it has no more columns.
+    """Projections on `dims` random directions; the table itself if it does not have more columns.
 
-    The directions have independent normal components of variance ``1 / dims``, so that squared lengths and distances
-    are kept in expectation, with a relative deviation of ``sqrt(2 / dims)`` (Dasgupta and Gupta 2003, "An elementary
+    The directions have independent normal components of variance ``1 / dims``, so that squared norms and distances are
+    preserved in expectation, with a relative deviation of ``sqrt(2 / dims)`` (Dasgupta and Gupta 2003, "An elementary
     proof of a theorem of Johnson and Lindenstrauss").
     """
     columns = table.shape[1]
@@ -325,8 +321,8 @@ def crop_projection(table: Source, dims: int, *, seed: int) -> Again:
 def crop_pca(table: Source, dims: int) -> Again:
     """The centred rows in the coordinates of the first `dims` principal components, the largest first.
 
-    Of all projections of the centred table on as many dimensions, the one that loses least (Pearson 1901).  With as
-    many components as columns, or more asked for, it turns the centred table and changes no cosine of it.
+    Of all projections of the centred table to this many dimensions, it preserves the most variance (Pearson 1901).  If
+    `dims` is at least the number of columns, it only rotates the centred table and changes no cosine.
     """
     centre = mean(table)
     _, directions = components(table, centre, dims)
@@ -343,9 +339,9 @@ def pad(table: Source, dims: int, *, seed: int, matched: bool) -> Again:
         table: ``[rows, d]``.
         dims: columns of the result.
         seed: seed of the random columns.
-        matched: give the random columns the table's root mean square, so that each column, trained
-            or random, weighs the same.  Otherwise their standard deviation is that of the study,
-            ``sqrt(2 / (rows + dims))`` (xavier normal), whatever the table's scale.
+        matched: give the random columns the table's root mean square, so that trained and random columns have equal
+            weight on average.  Otherwise their standard deviation is that of Corey 2024, ``sqrt(2 / (rows + dims))``
+            (xavier normal), whatever the table's scale.
     """
     rows, trained = table.shape
     if dims <= trained:
@@ -355,11 +351,11 @@ def pad(table: Source, dims: int, *, seed: int, matched: bool) -> Again:
 
 
 def pad_faithful(table: Source, dims: int, *, seed: int, generator: Generator) -> Again:
-    """Columns appended as the first study's code does it; the table itself if it has as many.
+    """Columns appended as in Corey's code; the table itself if it has as many.
 
-    The study fills a bfloat16 table of `dims` columns (`random_tables.faithful`), so that each `dims` is another draw,
-    and puts the trained columns in place of its first.  It rounded the trained ones to bfloat16 too (``bf16``); here
-    they are as they are given.
+    Corey's code fills a bfloat16 table of `dims` columns (`random_tables.faithful`), so each `dims` is another draw,
+    and replaces its first columns by the trained ones.  It also rounds the trained columns to bfloat16 (``bf16``); here
+    they are not rounded.
     """
     rows, trained = table.shape
     if dims <= trained:
@@ -369,12 +365,12 @@ def pad_faithful(table: Source, dims: int, *, seed: int, generator: Generator) -
 
 
 def pad_ratio(table: Source, ratio: float, *, seed: int) -> Again:
-    """As many random columns appended as there are, their root mean square `ratio` times that of the table.
+    """As many random columns as the table has, appended; their root mean square is `ratio` times the table's.
 
-    The product of two texts is then the sum of that of the table and, for the random columns, one that measures token
-    overlap, weighted by the square of the ratio.  At 0 the appended columns are zeros, so the scores are those of the
-    table.  At infinity the table's own are: what is left is the random table of this shape and seed
-    (`random_tables.independent`), at every other ratio the same one scaled.
+    The inner product of two texts is then that of the table plus, from the random columns, a measure of token overlap
+    weighted by the square of the ratio.  At 0 the appended columns are zeros, so the scores are those of the table.  At
+    infinity the table's own columns are zeros, which leaves the random table of this shape and seed
+    (`random_tables.independent`), every other ratio uses the same random table, scaled.
     """
     rows, columns = table.shape
     if ratio == np.inf:
@@ -401,7 +397,7 @@ def _beside(left: Iterable[np.ndarray], right: Iterable[np.ndarray]) -> Iterator
 
 
 def unit(table: Source) -> Again:
-    """Rows of length 1, so that each token weighs the same in a text whatever its length; rows of zeros stay."""
+    """Rows of norm 1, so that each token has equal weight in a text; zero rows are kept."""
 
     def scaled(block: np.ndarray) -> np.ndarray:
         lengths = np.linalg.norm(block.astype(np.float64), axis=1, keepdims=True)
@@ -411,17 +407,17 @@ def unit(table: Source) -> Again:
 
 
 def centred(table: Source) -> Again:
-    """Rows less their mean, which all rows have in common (Mu and Viswanath 2018, section 2)."""
+    """Rows minus their mean, the component common to all rows (Mu and Viswanath 2018, section 2)."""
     centre = mean(table)
     return Changed(table, lambda block: (block - centre).astype(np.float32))
 
 
 def all_but_top(table: Source, removed: int) -> Again:
-    """Centred rows less their first `removed` principal components (Mu and Viswanath 2018, algorithm 1).
+    """Centred rows minus their first `removed` principal components (Mu and Viswanath 2018, algorithm 1).
 
-    The paper proposes about one component for each hundred columns.  It subtracts the components of the rows as they
-    were, which leaves all rows a common offset along the removed directions; here those of the centred rows, which
-    leaves nothing along them.  With 0, the centred table.
+    The paper proposes about one component for each hundred columns.  It subtracts the components of the uncentred rows,
+    which leaves all rows with a common offset along the removed directions; here those of the centred rows are
+    subtracted, which leaves nothing.  With 0, the centred table.
 
     Raises:
         EmbscaleError: no column would be left.
@@ -444,8 +440,8 @@ def all_but_top(table: Source, removed: int) -> Again:
 def whitened(table: Source) -> Again:
     """Centred rows in the coordinates of the principal components, each divided by its deviation (Su et al. 2021).
 
-    The covariance of the result, divided by rows, is the identity.  Directions without variance are left out: those
-    whose variance rounding alone would make, of the values (float32) or of the covariance (float64).
+    The covariance of the result, divided by rows, is the identity.  Directions whose variance is within rounding error,
+    of the values (float32) or of the covariance (float64), are dropped.
 
     Raises:
         EmbscaleError: all rows are the same.
@@ -453,9 +449,9 @@ def whitened(table: Source) -> Again:
     centre = mean(table)
     variances, directions = components(table, centre, table.shape[1])
     largest, precision = variances[-1], np.finfo(np.float64).eps * len(variances)
-    if largest <= 1e-24 * np.square(centre).max():  # what rounding of the mean makes of no variance
+    if largest <= 1e-24 * np.square(centre).max():  # rounding error of the mean when there is no variance
         raise EmbscaleError("variant 'whitened': all rows of the table are the same, so there is no variance")
-    first = int(np.argmax(variances > largest * max(precision, np.finfo(np.float32).eps ** 2)))  # they ascend
+    first = int(np.argmax(variances > largest * max(precision, np.finfo(np.float32).eps ** 2)))  # in ascending order
     directions = directions[:, first:]
     directions /= np.sqrt(variances[first:])
     return Changed(table, lambda block: ((block - centre) @ directions)[:, ::-1].astype(np.float32))
@@ -471,7 +467,7 @@ def rounded(table: Source) -> Again:
 
 @repeatable
 def weighted(table: Source, weights: np.ndarray) -> Iterator[np.ndarray]:
-    """Each row times its token's weight ``[rows]``: the text's vector becomes the weighted mean of its tokens."""
+    """Each row times its token's weight ``[rows]``, so that a text's vector is a weighted mean of its tokens."""
     for start, block in zip(range(0, table.shape[0], BLOCK_ROWS), read(table), strict=True):
         yield (block * weights[start : start + BLOCK_ROWS, None]).astype(np.float32)
 
@@ -479,9 +475,9 @@ def weighted(table: Source, weights: np.ndarray) -> Iterator[np.ndarray]:
 def idf_weights(context: Context) -> np.ndarray:
     """``log((1 + documents) / (1 + document frequency))``, float64 ``[rows]``.
 
-    How much it tells to find a token in a document, if the documents that hold it are so many (Spärck Jones 1972,
-    Robertson 2004).  One document more, which holds every token, keeps the weight of tokens finite that only queries
-    hold.  A token that every document holds weighs nothing: it tells none from another.
+    Inverse document frequency: how informative it is that a document contains a token (Spärck Jones 1972, Robertson
+    2004).  One additional document with every token keeps the weights of tokens that occur only in queries finite.  A
+    token in every document has weight 0, since it distinguishes none of them.
     """
     return np.log((1 + context.documents) / (1 + context.document_frequency.astype(np.float64)))
 
@@ -493,7 +489,7 @@ def sif_weights(context: Context, a: float) -> np.ndarray:
     of the texts' vectors; that is not done here).  The paper takes a between 0.0001 and 0.001.
 
     Raises:
-        EmbscaleError: the documents hold no token.
+        EmbscaleError: the documents have no tokens.
     """
     total = context.frequency.sum(dtype=np.float64)
     if not total:
@@ -521,8 +517,8 @@ def mean(table: Source) -> np.ndarray:
 def components(table: Source, centre: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The `count` principal components of largest variance, the largest last.
 
-    They come from the covariance and not from a decomposition of the table, which is far taller than wide: a block of
-    it is enough at a time, and float64 makes good for the square.
+    They come from the covariance and not from a decomposition of the table, which has far more rows than columns: this
+    needs only one block at a time, and float64 compensates for squaring.
 
     Args:
         table: ``[rows, dims]``.
@@ -530,8 +526,8 @@ def components(table: Source, centre: np.ndarray, count: int) -> tuple[np.ndarra
         count: how many; no more than there are columns.
 
     Returns:
-        Variances ``[count]``, ascending, sums being divided by rows, and directions ``[dims, count]`` of length 1,
-        whose largest component is positive.  Both float64.
+        Variances ``[count]``, ascending, sums being divided by the number of rows, and directions ``[dims, count]`` of
+        norm 1, whose largest component is positive.  Both float64.
     """
     rows, columns = table.shape
     covariance = np.zeros((columns, columns), order="F")
