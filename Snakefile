@@ -11,7 +11,7 @@ from snakemake.utils import min_version
 
 min_version("9.17")
 
-#  The folder of this file, also if another Snakefile imports it as a module.
+# The folder of this file, also if another Snakefile imports it as a module.
 ROOT = Path(workflow.current_basedir)
 sys.path[:0] = [str(ROOT / folder) for folder in ("src", "workflow/lib")]
 
@@ -122,7 +122,7 @@ onstart:
             )
 
 
-#  Through Snakemake's logger, which keeps messages in order.
+# Through Snakemake's logger, which keeps messages in order.
 onsuccess:
     logger.info(of_dag(workflow.dag, STARTED))
 

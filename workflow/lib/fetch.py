@@ -115,7 +115,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Other arguments go to dvc pull, such as --force.")
     parser.add_argument("-r", "--remote", help="in place of the default one")
     args, others = parser.parse_known_args()
-    #  Before as well as after: DVC does not overwrite edited files.
+    # Before as well as after: DVC does not overwrite edited files.
     if lock_and_remove_damaged():
         return 1
     try:

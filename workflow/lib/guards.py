@@ -57,10 +57,10 @@ def isolate_jobs(workflow: Any, root: Path) -> None:  # noqa: ANN401
     interpreters = Path(sys.executable).parent
     for folder in (root, interpreters):
         if os.pathsep in str(folder):
-            #  The part after the colon would be taken for another folder, with another Python or none.
+            # The part after the colon would be taken for another folder, with another Python or none.
             raise ValueError(f"{folder}: a folder on a search path must have no {os.pathsep!r} in its name; rename it")
     os.environ["PATH"] = os.pathsep.join([str(interpreters), os.environ.get("PATH", os.defpath)])
-    #  Jobs find the package without it, and anything else on it does not belong to the environment.
+    # Jobs find the package without it, and anything else on it does not belong to the environment.
     os.environ.pop("PYTHONPATH", None)
     if uses_conda(workflow):
         prefix = workflow.deployment_settings.conda_prefix or root
@@ -69,9 +69,9 @@ def isolate_jobs(workflow: Any, root: Path) -> None:  # noqa: ANN401
                 f"{prefix}: Snakemake cannot make a conda environment below a folder with a space or another mark of "
                 "the shell in its name; rename it, or choose a folder for the environments with --conda-prefix"
             )
-        #  Packages in the user's home would take precedence over the environment's own, in pip and in jobs.
+        # Packages in the user's home would take precedence over the environment's own, in pip and in jobs.
         os.environ["PYTHONNOUSERSITE"] = "1"
-        #  Conda puts an environment in the place of the active one on PATH, which may be after another Python.
+        # Conda puts an environment in the place of the active one on PATH, which may be after another Python.
         os.environ.pop("CONDA_SHLVL", None)
 
 
@@ -139,7 +139,7 @@ class RunLock:
     a third.  This one is held by the operating system, so that it ends with the process, however that ends.
     """
 
-    #  On the class, not the instance: closing the file releases the lock, and an instance may be short-lived.
+    # On the class, not the instance: closing the file releases the lock, and an instance may be short-lived.
     _held: ClassVar[list[IO[str]]] = []
 
     def __init__(self, path: Path = LOCK) -> None:

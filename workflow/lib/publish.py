@@ -31,7 +31,7 @@ def main() -> int:
         return 1
     carried = _dvc("config", "core.remote").strip() == CARRIED
     if carried:
-        #  Start from an empty remote: DVC assumes that existing objects are intact and that listed folders are
+        # Start from an empty remote: DVC assumes that existing objects are intact and that listed folders are
         # complete.
         shutil.rmtree(FOLDER, ignore_errors=True)
     print(_dvc("push"), end="")

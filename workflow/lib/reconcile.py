@@ -23,7 +23,7 @@ from embscale.provenance.notes import NOTE_SUFFIX, outputs_of, read_note
 from embscale.provenance.snakemake_metadata import checksums, read_record, record_path
 from guards import RunLock
 
-#  Folders that rules write to.  A note that names a file elsewhere, as for a command run by hand, is not the
+# Folders that rules write to.  A note that names a file elsewhere, as for a command run by hand, is not the
 # workflow's.
 WRITTEN = (Path("results"), Path("report/_site"))
 LOCK, PROJECT = Path("requirements.lock"), Path("pyproject.toml")
@@ -47,7 +47,7 @@ class Digests:
     def __call__(self, path: Path) -> str:
         """Hexadecimal SHA-256 of a file's bytes."""
         status = path.stat()
-        #  No program can set ctime, so an edit that keeps the size and restores mtime is detected too.
+        # No program can set ctime, so an edit that keeps the size and restores mtime is detected too.
         signature = [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
         known = self.known.get(str(path))
         if known and known[:-1] == signature:
@@ -204,7 +204,7 @@ def _outputs(path: Path, note: dict[str, Any]) -> dict[Path, str]:
 def remove_damaged() -> None:
     """Remove results of any study that are not what their notes say, as after a checkout."""
     digest = Digests()
-    #  Files fetched from a hub are checked by the jobs that read them.
+    # Files fetched from a hub are checked by the jobs that read them.
     studies = [folder for folder in Path("results").glob("*") if folder.name != "hub"]
     for path, note in damaged([*studies, WRITTEN[-1]], digest):
         path.unlink()

@@ -38,7 +38,7 @@ def main() -> int:
     deadline = time.monotonic() + STARTING_SECONDS
     while lock.free() and snakemakes(Path.cwd()) and time.monotonic() < deadline:
         time.sleep(0.2)
-    #  Kept until this process ends, so that no run starts while the lock files are being removed.
+    # Kept until this process ends, so that no run starts while the lock files are being removed.
     if not lock.acquire():
         print(f"{lock.describe_owner()}; wait until it ends or stop it, then start again", file=sys.stderr)
         return 1

@@ -71,7 +71,7 @@ def table(rows: Iterable[Mapping[str, Any]], *, up_to_date: int, elapsed: float)
     chapters: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         chapters[row["chapter"]].append(row)
-    #  Jobs run in parallel, so their times add up to more than the run's.
+    # Jobs run in parallel, so their times add up to more than the run's.
     lines = [f"{'chapter':10}{'jobs':>6}{'time of jobs':>14}{'peak memory':>13}"] if chapters else []
     for chapter, jobs in chapters.items():
         seconds, memory = sum(job["seconds"] for job in jobs), max(job["memory"] for job in jobs)

@@ -9,7 +9,7 @@ LADDER_CHECKPOINTS = [f"step{step}" for step in sorted(config["ladder"]["checkpo
 # A model with learned positions, shown in the primer alone.
 LEARNED = f"learned-w{config['positions']['learned_width']}"
 
-#  Published checkpoints, each with the reason if it is left out.
+# Published checkpoints, each with the reason if it is left out.
 try:
     PLAN = plan_study(config, token=has_token())
     check_pinned(PLAN)
@@ -39,7 +39,7 @@ for model, (method, _) in STATIC.items():
     SUITES[model] = method
     TOKENIZERS[model] = config["tokenizer"]["name"]
 
-#  Models whose hidden states are computed.
+# Models whose hidden states are computed.
 LAYER_MODELS = [
     model
     for model in CHECKPOINTS
@@ -54,7 +54,7 @@ VOCABULARY = group_flags(Vocabulary, config["tokenizer"])
 RECIPE = group_flags(Recipe, config["ladder"])
 BOOTSTRAP = group_flags(Bootstrap, config["scores"])
 
-#  Ways of scoring that are compared with the study's main one, which is not repeated.
+# Ways of scoring that are compared with the study's main one, which is not repeated.
 OTHER_SPECIAL_TOKENS = [
     special_tokens
     for special_tokens in config["scores"]["factors"]["special_tokens"]

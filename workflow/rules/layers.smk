@@ -29,7 +29,7 @@ LENS_MODELS = [
     if model in LADDER
     or FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.family not in ENCODERS
 ]
-#  Flags that identify the model in rows.
+# Flags that identify the model in rows.
 OF_MODEL = dict(
     suite=lambda wildcards: SUITES[wildcards.model],
     step=lambda wildcards: step_of(CHECKPOINTS[wildcards.model][-1]),

@@ -9,7 +9,7 @@ def primer_flags(concept):
     return group_flags(group_of(Primer, concept), config["primer"][concept])
 
 
-#  Concepts that need a table and its tokenizer; the others need only their parameters.
+# Concepts that need a table and its tokenizer; the others need only their parameters.
 PRIMER_OF_TABLE = ["lookup", "gradient", "space", "offset", "order"]
 PRIMER_ALONE = ["sinusoidal", "rotary", "biases"]
 POSITION_MODELS = [*LAYER_MODELS, LEARNED]

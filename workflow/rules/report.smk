@@ -66,7 +66,7 @@ FIGURE_ROWS = {
     "position_schemes": expand(rules.positions.output.rows, model=POSITION_MODELS),
     "position_scores": [rules.position_scores.output.rows],
 }
-#  Conditions on these rows: the first three select the ladder, on the texts that it was trained on.
+# Conditions on these rows: the first three select the ladder, on the texts that it was trained on.
 ALL_SCORES = [f"metric={config['scores']['primary_metric']}"]
 LADDER_SCORES = [
     *ALL_SCORES,
@@ -176,7 +176,7 @@ rule numbers:
         " --figures {input.figures:q} --variables {output.variables:q} --tables {params.tables:q} 2> {log:q}"
 
 
-#  A result of each kind of job; its note records the settings.
+# A result of each kind of job; its note records the settings.
 MADE = [
     rules.harvest.output.corpus,
     rules.tokenizer.output.tokenizer,
@@ -186,7 +186,7 @@ MADE = [
         task=config["corpus"]["task"],
         model=LADDER[-1],
     ),
-    #  The widest table of each method.
+    # The widest table of each method.
     expand(
         rules.static.output.table,
         static={method: name for name, (method, _) in STATIC.items()}.values(),
@@ -417,7 +417,7 @@ rule render:
         page="<results>/page/index.html",
         note="<results>/page/index.html.note.json",
         chapters=directory("<results>/page/chapters"),
-        #  The note of the folder: for a folder, Snakemake compares only the time, which a fetch or a copy changes.
+        # The note of the folder: for a folder, Snakemake compares only the time, which a fetch or a copy changes.
         chapters_note="<results>/page/chapters.json",
         project=[
             "<results>/report/_metadata.yml",
@@ -444,7 +444,7 @@ rule render:
                 *input.partials,
             ],
         ),
-        #  Evaluated when the page is made: as a value here, it would make the page outdated with every commit.
+        # Evaluated when the page is made: as a value here, it would make the page outdated with every commit.
         commit="\"$(git describe --always --dirty 2> /dev/null || echo 'not known')\"",
     shell:
         "exec 2> {log:q};"

@@ -108,7 +108,7 @@ rule score_factors:
         ],
         variants=several("--variants", config["scores"]["factors"]["variants"]),
         pooling=["mean", *config["scores"]["factors"]["pooling"]],
-        #  The task, once per way of tokenising.
+        # The task, once per way of tokenising.
         tasks=lambda wildcards, input: [
             Path(input.task[0]).parent for _ in input.tokens
         ],

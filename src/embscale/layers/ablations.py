@@ -379,7 +379,7 @@ def _masked(model: Linear, test: Examples, masked: Sequence[np.ndarray]) -> dict
         logits, standardised = model.logits(features), model.standardised(features)
         for i, dimensions in enumerate(masked):
             weights = model.weights[:, dimensions].astype(np.float32)
-            #  In standardised dimensions, the mean is 0 and a raw value of 0 is this.
+            # In standardised dimensions, the mean is 0 and a raw value of 0 is this.
             zero = -model.mean[dimensions] / model.scale[dimensions]
             without = logits - standardised[:, dimensions] @ weights.T
             predicted["mean"][i][places] = without.argmax(axis=1)

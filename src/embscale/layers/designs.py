@@ -175,7 +175,7 @@ def transfer(
         trains[MIXED] = np.logical_or.reduce([thinned(part, share, seed=seed) for part in trains.values()])
         for trained_on, part in trains.items():
             before = made.get((trained_on, next(iter(sources))))
-            #  One fit, tested on the texts of all sources at once; predictions are then separated by source.
+            # One fit, tested on the texts of all sources at once; predictions are then separated by source.
             start = before[-1].fitted if before else None
             fit = fitted(condition, Examples(states, part, settings.chunk), tested, settings, seed=seed, start=start)
             warn(fit.fitted, condition, seed=seed, name=f"{name}, trained on {trained_on}")

@@ -181,35 +181,24 @@ def _check_outputs(command: str, inputs: Sequence[Path], outputs: Sequence[Path]
         written[place] = path
         if path.exists() and not path.is_file():
             raise EmbscaleError(f"{path}: a folder or a device; expected the name of a file to write")
-    own = _named_by(note_path(outputs[0]))
     for path in outputs:
-        if path.is_file() and own.get(path.resolve()) != command and command not in _makers(path):
+        makers = {maker for maker, _, _ in _ascribed(path, note_path(outputs[0]))}
+        if path.is_file() and command not in makers:
             raise EmbscaleError(
                 f"{path}: exists, and no note beside it says that embscale {command} made it; name another output, or "
                 "remove it first"
             )
 
 
-def _named_by(note: Path) -> dict[Path, str]:
-    """The outputs that a note names, wherever they lie, each with the command; none without a note."""
-    if not note.is_file():
-        return {}
-    command, digests = _command_and_digests(note, note.stat().st_mtime_ns)
-    return dict.fromkeys(digests, command)
-
-
-def _makers(path: Path) -> set[str]:
-    """The commands that have made a file, as the notes beside it say."""
-    return {command for command, _, _ in _ascribed(path)}
-
-
-def _ascribed(path: Path) -> list[tuple[str, str, Path]]:
+def _ascribed(path: Path, *others: Path) -> list[tuple[str, str, Path]]:
     """Command, SHA-256 and place of each note that names a file among its outputs, the oldest note first.
 
-    A job's note lies beside its main output, its other outputs there or one folder below.
+    A job's note lies beside its main output, its other outputs there or one folder below; `others` are notes that may lie
+    elsewhere.
     """
     folder, place = path.absolute().parent, path.resolve()
-    candidates = [*folder.glob(f"*{NOTE_SUFFIX}"), *folder.parent.glob(f"*{NOTE_SUFFIX}")]
+    candidates = {*folder.glob(f"*{NOTE_SUFFIX}"), *folder.parent.glob(f"*{NOTE_SUFFIX}")}
+    candidates |= {other for other in others if other.is_file()}
     makers = []
     for written, note in sorted((candidate.stat().st_mtime_ns, candidate) for candidate in candidates):
         command, digests = _command_and_digests(note, written)
