@@ -193,8 +193,8 @@ def _check_outputs(command: str, inputs: Sequence[Path], outputs: Sequence[Path]
 def _ascribed(path: Path, *others: Path) -> list[tuple[str, str, Path]]:
     """Command, SHA-256 and place of each note that names a file among its outputs, the oldest note first.
 
-    A job's note lies beside its main output, its other outputs there or one folder below; `others` are notes that may lie
-    elsewhere.
+    A job's note lies beside its main output, its other outputs there or one folder below; `others` are notes
+    that may lie elsewhere.
     """
     folder, place = path.absolute().parent, path.resolve()
     candidates = {*folder.glob(f"*{NOTE_SUFFIX}"), *folder.parent.glob(f"*{NOTE_SUFFIX}")}
