@@ -150,7 +150,7 @@ def test_confusion_counts_every_tested_vector_by_seed():
 
 
 def test_controls_come_out_as_was_written_down():
-    """I-42, on layers whose means and lengths differ; many vectors for each dimension."""
+    """The predictions of `EXPECTED`, on layers whose means and norms differ, with many vectors per dimension."""
     states = made(noise(4, 3000, 8) * 1.5 ** np.arange(4)[:, None, None] + noise(4, 1, 8, seed=1) * 3)
     by_norm = accuracy(states, classifier="norm_only")
     assert accuracy(states) > 0.8 and 0.4 < by_norm < 0.7

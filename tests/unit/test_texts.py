@@ -154,6 +154,6 @@ def test_reviews_run_through_a_trained_checkpoint(trained_checkpoint, reviews_fi
     for text in range(5):
         review = html.unescape(re.sub("<[^>]*>", " ", raw[states.metadata["text_ids"][text]]))
         assert list(states.token[states.text == text]) == ids_of(tokenizer, review)[1:64]
-    # Lengths grow from block to block, as in every pre-norm model.
+    # Norms grow from block to block, as in every pre-norm model.
     lengths = [np.linalg.norm(states.arrays[layer], axis=1).mean() for layer in states.classes]
     assert lengths == sorted(lengths)

@@ -1,1 +1,1 @@
-"""The claims of the two studies, the scores that they published, and the verdicts on both."""
+"""The claims of the two published studies, their published scores, and the verdicts."""

@@ -1,12 +1,12 @@
-"""The claims of the second study (Huang et al. 2024), each put to the rows that layers gave.
+"""Tests of the claims of Huang et al. 2024 on the layer results.
 
-``workflow/layer_claims.yaml`` says of each what is claimed and which statistic tests it; here is one function for each
-kind of statistic.  Parts, verdicts and the correction for the family are those of `embscale.claims.table_claims`.
+``workflow/layer_claims.yaml`` states each claim and the statistic that tests it; this module has one function per
+statistic.  Parts, verdicts and the correction for the family are those of `embscale.claims.table_claims`.
 
-A row tells a value and its 95 % interval, not its draws, so a claim's draws are normal ones with the row's value and
-standard error (a parametric bootstrap).  Where a quantity is made of several rows, these are drawn independently of
-each other.  Rows of one model come from the same texts, mostly, so that their difference is known better than that:
-verdicts err on the side of *unresolved*.
+A row has a value and its 95 % interval, not its bootstrap draws, so draws are normal with the row's value and standard
+error (a parametric bootstrap).  If a quantity combines several rows, they are drawn independently.  Rows of one model
+mostly come from the same texts, so their difference is known more precisely than that: verdicts err on the side of
+*unresolved*.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from embscale.statistics.resampling import CONFIDENCE
 DRAWS = 9999
 MARGIN = 0.02  # two accuracies that differ by less are the same to a reader of the study's figures
 
-# The kinds of rows, with the columns that are looked up beside a value and its interval.
+# The kinds of rows, with their key columns besides a value and its interval.
 KINDS = {
     "probes": ["trained_on", "texts", "classifier", "split", "input", "control", "seed", "layer", "metric"],
     "grid": ["texts", "tokens", "texts_count", "classifier", "split", "design", "seed", "layer", "metric"],
@@ -42,7 +42,7 @@ KINDS = {
 NUMBERS = ("tokens", "texts_count", "k", "refit", "reference")  # of these columns; the others are names
 NEEDED = ["suite", "model", "width", "value", "ci_low", "ci_high", "n"]
 
-# The study's own way; the one that is fitted to the end and tested on texts of its own; and one that is not linear.
+# The protocol of Huang et al.; one fitted to convergence and tested on unseen texts; and a nonlinear one.
 WAYS = {
     "faithful": {"classifier": "sgd", "split": "vector"},
     "honest": {"classifier": "logistic_regression", "split": "text"},
@@ -53,7 +53,7 @@ STUDY_DIMENSIONS = 1024  # of gpt2-medium, of which the study masks four
 
 @dataclass(frozen=True)
 class Subject:
-    """What a statistic is computed of.
+    """The input of a statistic.
 
     Attributes:
         rows: by kind, a key of `KINDS`; those of one suite.
@@ -61,8 +61,8 @@ class Subject:
         texts: name of the texts that layers are told apart on.
         other_texts: name of the texts that classifiers are transferred to.
         named: the claim's name of a model -> its name in the rows.
-        certain: rows without intervals are taken as they are: printed numbers, of which nothing is tested.
-        used: models and numbers of texts that were looked up, filled on the way.
+        certain: whether rows without intervals are treated as exact: published numbers, which are not tested.
+        used: models and numbers of texts that were looked up, filled by look-ups.
     """
 
     rows: Mapping[str, pd.DataFrame]
@@ -74,7 +74,7 @@ class Subject:
     used: dict[str, int] = field(default_factory=dict)
 
     def find(self, kind: str, **conditions: object) -> pd.DataFrame:
-        """Rows of a kind that fulfil all conditions, column by column."""
+        """Rows of a kind that meet all conditions."""
         rows = self.rows[kind]
         for column, value in {"texts": self.texts, **conditions}.items():
             rows = rows[rows[column] == value]
@@ -140,7 +140,7 @@ class Subject:
         return self.number("probes", model, trained_on=self.texts, seed="all", layer="", **conditions)
 
     def probed(self, way: str, models: Sequence[str] | None = None, *, input_: str = "raw") -> list[str]:
-        """Models with such a classifier."""
+        """Models with results of this classifier."""
         return self.having("probes", models, **WAYS[way], input=input_, metric="accuracy", control="none")
 
 
@@ -646,7 +646,7 @@ def read(frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 
 
 def printed(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The study's own numbers as rows of our kinds, so that the same statistics can be computed of them.
+    """The published numbers as rows of our kinds, so that the same statistics can be computed from them.
 
     Args:
         rows: from `published.huang`.
@@ -673,7 +673,7 @@ def printed(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def ledger(
     claims: Sequence[Claim], frames: Mapping[str, pd.DataFrame], *, texts: str, other_texts: str
 ) -> pd.DataFrame:
-    """A row for each claim about its own models, and where the ladder was run another about the ladder.
+    """A row for each claim about its own models, and another about the ladder if it was run.
 
     Args:
         claims: from `embscale.claims.table_claims.load` with `STATISTICS`.
@@ -712,7 +712,7 @@ def _of_suite(frames: Mapping[str, pd.DataFrame], suite: str, texts: str, other_
 
 
 def _parts(claim: Claim, subject: Subject) -> list[Part] | str:
-    """The parts of a claim, or why there are none."""
+    """The parts of a claim, or the reason why there are none."""
     try:
         return STATISTICS[claim.statistic](subject, **claim.arguments)
     except NotRun as reason:
@@ -730,7 +730,7 @@ def _row(claim: Claim, suite: str, subject: Subject | str) -> dict[str, object]:
 
 
 def _said(claim: Claim, parts: list[Part] | str) -> dict[str, object]:
-    """What the study's own numbers give; where it printed none of this kind, nothing."""
+    """The result from the published numbers; empty if none of this kind were published."""
     if isinstance(parts, str):
         return {}
     shown = min(parts, key=lambda part: part.excess)

@@ -1,16 +1,16 @@
-"""The claims of the first study, each put to the scores of every query.
+"""Tests of the claims of Corey 2024 on per-query scores.
 
-``workflow/claims.yaml`` says of each claim what is claimed, of which models, and which statistic tests it; here is one
-function for each kind of statistic.  A function computes *parts*: quantities that the claim says lie in some range.
-They are computed alike from the queries as they are and from every bootstrap resample, and from the study's own
-published numbers, which have no resamples.
+``workflow/claims.yaml`` states each claim, the models that it concerns, and the statistic that tests it; this module
+has one function per statistic.  A function computes *parts*: quantities that, according to the claim, lie in some
+range.  They are computed from the original queries, from every bootstrap resample, and from the published numbers,
+which have no resamples.
 
-A claim holds if all its parts do, so the part with the weakest support speaks for it (an intersection-union test,
-Berger 1982); where parts lie outside their range, the one that is most surely outside does, its p-value multiplied by
-the number of parts (Bonferroni).  The verdict follows from the p-value after Holm's correction over the family:
-*reproduced* or *not reproduced* below `ALPHA`, *unresolved* above it, *not run* where a score is missing.
+A claim holds if all its parts do, so the part with the weakest support decides (an intersection-union test, Berger
+1982).  If parts are outside their range, the one with the strongest evidence decides, its p-value multiplied by the
+number of parts (Bonferroni).  The verdict follows from the p-value after Holm's correction over the family:
+*reproduced* or *not reproduced* below `ALPHA`, *unresolved* above it, *not run* if a score is missing.
 
-Intervals and p-values are over queries, given the models and the seeds of random tables.
+Intervals and p-values are over queries, for fixed models and seeds of random tables.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from embscale.statistics.resampling import Estimate
 ALPHA = 0.05
 RANDOM = "random"
 FULL = "full"
-# Where a claim says pad or random, the first of these that was scored is meant: the study's own draw before others.
+# If a claim mentions pad or random, the first of these that was scored is used; Corey's own draw comes first.
 KINDS = {"pad": published_scores.PADS, RANDOM: published_scores.RANDOMS}
 LEAST_MODELS = 3  # a trend or a peak needs
 
@@ -57,7 +57,7 @@ UNITS = {"score": 100, "score per doubling": 100, "tau": 1, "share": 1, "factor"
 
 
 class NotRun(Exception):
-    """A score that a claim is about is not there; the message says which."""
+    """A score that a claim needs is missing; the message says which."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class Claim:
 
     Attributes:
         id: C1 to C16, E1 to E3 for the explanations; a letter behind it where one claim asserts several things.
-        words: what the study says, in short.
+        words: the claim in short.
         suite: of the models that it is about.
         statistic: name of a function of this module, one of `STATISTICS`.
         arguments: of that function.
         figure: module of `embscale.figures` that shows it.
-        no_ladder: why the claim cannot be put to the ladder; empty where it can.
+        no_ladder: why the claim cannot be tested on the ladder; empty if it can.
     """
 
     id: str
@@ -85,7 +85,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Part:
-    """A quantity, and the range that the claim says it lies in.
+    """A quantity, and the range claimed for it.
 
     Attributes:
         words: what the quantity is.
@@ -108,12 +108,12 @@ class Part:
 
     @property
     def holds(self) -> bool:
-        """Whether the quantity lies in its range, its uncertainty aside."""
+        """Whether the quantity is in its range, ignoring uncertainty."""
         return bool(self.low < self.value < self.high)
 
     @property
     def excess(self) -> float:
-        """How far inside the range it lies; negative outside."""
+        """Distance from the nearest end of the range; negative outside."""
         return min(self.value - self.low, self.high - self.value)
 
     @property
@@ -126,9 +126,9 @@ class Part:
         return f"below {high}" if math.isinf(self.low) else f"{low} to {high}"
 
     def estimate(self) -> Estimate:
-        """Value, interval, and the p-value of the end of the range that is in question.
+        """Value, interval, and the p-value of the relevant end of the range.
 
-        Inside the range that is the end which is less surely excluded, outside the end that is violated.
+        Inside the range, that is the end with the larger p-value; outside, the end that is violated.
         """
         if self.holds:
             ends = [end for end in (self.low, self.high) if math.isfinite(end)]
@@ -141,7 +141,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Panel:
-    """Mean scores on one task by one metric, from the queries as they are and from every resample.
+    """Mean scores on one task by one metric, from the original queries and from every resample.
 
     Attributes:
         models: ``suite``, ``dims`` and ``tokenizer`` by model.
@@ -176,7 +176,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a statistic is computed of: a panel, and which of its models stand for those that a claim names.
+    """The input of a statistic: a panel, and which of its models correspond to those that a claim names.
 
     Attributes:
         panel: the scores.
@@ -241,7 +241,7 @@ class Subject:
         return self.panel.cells[self.find(name, variant)]
 
     def words(self, name: str, variant: str) -> str:
-        """What `find` finds, for readers."""
+        """The variant returned by `find`, for readers."""
         owner, choice = self.find(name, variant)
         return choice if choice.startswith(RANDOM) else f"{owner} {choice}"
 
@@ -684,7 +684,7 @@ def ledger(
 def corrected(table: pd.DataFrame) -> pd.DataFrame:
     """Correct the p-values for their family, and with them the verdicts.
 
-    What is asked of the ladder is another question than the study's, so it is another family.
+    Claims tested on the ladder are a different question from the study's, so they are a separate family.
     """
     for family in (table["suite"] == LADDER, table["suite"] != LADDER):
         tested = table.index[family & table["p"].notna()]
@@ -694,7 +694,7 @@ def corrected(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def places_of(models: Sequence[str], ladder: Sequence[str]) -> dict[str, str]:
-    """For each model of a suite the ladder's at the same place in the order of widths: chosen by rank, not by score."""
+    """Match each model of a suite with the ladder's model at the same position in the order of widths."""
     scale = (len(ladder) - 1) / max(1, len(models) - 1)
     return {model: ladder[round(rank * scale)] for rank, model in enumerate(models)}
 
@@ -708,7 +708,7 @@ def _parts(claim: Claim, subject: Subject) -> list[Part] | str:
 
 
 def decide(parts: Sequence[Part]) -> tuple[Part, Estimate]:
-    """The part that speaks for the claim, with its p-value as that of the whole claim."""
+    """The part that decides the claim, with the p-value of the whole claim."""
     estimates = [(part, part.estimate()) for part in parts]
     outside = [(part, found) for part, found in estimates if not part.holds]
     if not outside:

@@ -38,7 +38,7 @@ ALL_SEEDS = "all"
 
 DIGITS = 6  # significant ones of a number: more than any interval here is narrow
 POINT_DIGITS = 4  # of a place in a picture
-DIGEST_LENGTH = 12  # hexadecimal digits by which a digest is told, as in the report
+DIGEST_LENGTH = 12  # hexadecimal digits shown of a digest, as in the report
 
 # Shades from the first layer to the last.  Dark ones would vanish on a dark page, pale ones on a light page.
 SHADES = {"light": (0.0, 0.86), "dark": (0.42, 1.0)}
@@ -61,7 +61,8 @@ Columns = dict[str, dict[str, list[Any]]]
 def columns(rows: pd.DataFrame, *, digits: int) -> Columns:
     """The columns of a table: numbers as they are, words as places in a list of words, nothing as None.
 
-    A column whose value stays the same for many rows is told by its runs: place in the list, number of rows, and so on.
+    A column whose value stays the same for many rows is encoded by its runs: place in the list, number of rows, and so
+    on.
     """
     return {str(name): _column(rows[name], digits) for name in rows}
 

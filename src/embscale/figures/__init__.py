@@ -1,8 +1,7 @@
 """The figures, one module each: ``COLUMNS`` that its rows must have, ``draw(rows)`` and ``describe(rows)``.
 
-``draw`` returns a matplotlib figure and ``describe`` the words that stand for it where it cannot be
-seen, both computed from the same tidy rows.  A figure of something that a study leaves out raises
-`NothingToShow`, and the page says so in its place.
+``draw`` returns a matplotlib figure and ``describe`` its alternative text, both computed from the same tidy rows.  If a
+study did not run what a figure shows, the figure raises `NothingToShow`, and the page says so instead.
 """
 
 

@@ -1,4 +1,4 @@
-"""How well a linear classifier tells layers of unseen texts apart, by model and by layer (Huang et al., Fig. 5)."""
+"""Accuracy of a linear layer classifier on unseen texts, by model and by layer (Huang et al., Fig. 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which layer is taken for which, of the widest model."""
+"""Confusion matrix of the layers of the widest model."""
 
 from __future__ import annotations
 

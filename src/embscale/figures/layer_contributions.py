@@ -1,4 +1,4 @@
-"""The eight dimensions that weigh most for each layer, with their sign (Huang et al., Fig. 7)."""
+"""The eight dimensions with the largest weights for each layer, with signs (Huang et al., Fig. 7)."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def _series(rows: pd.DataFrame, metric: str) -> dict[str, pd.DataFrame]:
 def as_predicted(rows: pd.DataFrame) -> dict[str, pd.Series]:
     """Whether each control came out as it was predicted, by model.
 
-    Chance is predicted of the log loss, which must not be below that of guessing: accuracy may be above it, because
-    few vectors leave weights of noise that are larger for layers of longer vectors.
+    The prediction "chance" concerns the log loss, which must not be below that of guessing.  Accuracy may be above
+    chance, because with few vectors the weights are noise, larger for layers with larger norms.
     """
     accuracy, loss = (
         {name: some.set_index("model") for name, some in _series(rows, metric).items()}

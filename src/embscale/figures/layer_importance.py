@@ -1,4 +1,4 @@
-"""What a dimension is worth to the layer classifier, by its share in the weights (Huang et al., question 1)."""
+"""Importance of each dimension to the layer classifier against its share of the weights (Huang et al., question 1)."""
 
 from __future__ import annotations
 

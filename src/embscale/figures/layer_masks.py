@@ -1,4 +1,4 @@
-"""What masking dimensions costs a layer classifier, beside random masks (Huang et al., question 1)."""
+"""Accuracy that a layer classifier loses to masked dimensions, beside random masks (Huang et al., question 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share of the accuracy above chance that goes when each layer's mean is taken off.
+"""Share of the accuracy above chance that is lost when each layer's mean is subtracted.
 
 Huang et al. conclude from the accuracy that layers are different subspaces; a shift of their means is enough.
 """

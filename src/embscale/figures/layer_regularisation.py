@@ -1,4 +1,4 @@
-"""Does the accuracy of a layer classifier hang on how strongly its weights are held back?"""
+"""Accuracy of a layer classifier by strength of the regularisation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Accuracy of layer classifiers when the test vectors are known, half known and unknown; and of other classifiers.
+"""Accuracy of layer classifiers on seen and unseen texts and tokens, and of other classifiers.
 
-Huang et al., Fig. 5, divide single vectors, so that texts and tokens of the test were seen in training (I-34).
+Huang et al., Fig. 5, split by vector, so texts and tokens of the test set were also seen in training.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""In how many directions each layer's vectors spread: effective rank and participation ratio, over the width.
+"""Effective dimensions of each layer's vectors: effective rank and participation ratio, divided by the width.
 
 Huang et al. ask whether each layer uses only a part of its space; both measures count the directions that are used.
 """

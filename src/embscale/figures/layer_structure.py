@@ -1,4 +1,4 @@
-"""How alike layers are, by three measures, and in how many directions each spreads."""
+"""Similarity of layers by three measures, and the effective dimensions of each."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SHOWN = {
     "relative": ("bias", "relative bias", "added to the attention"),
 }
 
-OF_MODELS = ("table", "formula")  # the other kinds are what learned tables are held against
+OF_MODELS = ("table", "formula")  # the other kinds are references for learned tables
 
 
 def _curves(rows: pd.DataFrame) -> dict[tuple[str, tuple[str, ...]], pd.DataFrame]:

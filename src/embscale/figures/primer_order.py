@@ -1,4 +1,4 @@
-"""What tells orders of the same tokens apart: nothing, a causal mask, positions."""
+"""What distinguishes orders of the same tokens: nothing, a causal mask, positions."""
 
 from __future__ import annotations
 

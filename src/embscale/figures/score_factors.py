@@ -1,4 +1,4 @@
-"""What the way of scoring does to the score of each model's last table."""
+"""Effect of scoring choices on the score of each model's last table."""
 
 from __future__ import annotations
 

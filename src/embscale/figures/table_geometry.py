@@ -1,4 +1,4 @@
-"""What tables score once their geometry is mended, beside what token overlap alone gives."""
+"""Scores of tables with corrected geometry, compared with token overlap alone."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ INK = "#222222"
 MUTED = "#6b6b6b"
 FAINT = "#e4e4e4"
 
-# Okabe and Ito's colours, told apart by readers with any colour vision; yellow is too pale for lines on white.
+# Okabe and Ito's colours, distinguishable with any colour vision; yellow is too pale for lines on white.
 CATEGORIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 # Of what is drawn as pixels inside an SVG, which are clouds of points; finer ones would be most of the page.
@@ -111,7 +111,7 @@ def end_labels(
 ) -> list[Annotation]:
     """Names to the right of lines' ends, moved apart where they would overlap.
 
-    Call it when the limits of the axes and all else are settled.
+    Call it last, when the limits of the axes are final.
 
     Args:
         axes: where the lines are.

@@ -1,1 +1,1 @@
-"""Where results come from: notes beside artifacts, the code that ran, the record, the result check."""
+"""Provenance of results: notes beside artifacts, the code that ran, recorded results, and the result check."""

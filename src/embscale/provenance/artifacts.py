@@ -1,4 +1,4 @@
-"""Write artifacts whole or not at all, each job with a note that says where its bytes came from.
+"""Write artifacts atomically, with a note per job that records where the bytes came from.
 
 A job gets temporary paths beside its outputs.  Only when it has ended without an error are they
 renamed, the note last, so that a file under its final name is always complete.
@@ -28,7 +28,7 @@ from embscale.threads import limit
 
 READABLE = 0o644
 
-# Libraries whose version can change a number.  Those that a job has imported go into its note.
+# Libraries whose version can change a number.  Those that a job imported are recorded in its note.
 LIBRARIES = {
     "gensim": "gensim",
     "matplotlib": "matplotlib",
@@ -54,7 +54,7 @@ def file_sha256(path: Path) -> str:
 
 
 def signature(path: Path) -> tuple[int, ...]:
-    """What changes with a file: inode, size and times.  No program can set the last one, of the change itself."""
+    """Inode, size and times of a file.  No program can set the last of these, ctime."""
     status = path.stat()
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
@@ -86,7 +86,7 @@ class Inputs:
         return list(self.digests)
 
     def check_unchanged(self) -> None:
-        """Stop if a file holds something else by now; one that was only touched, or copied over itself, does not.
+        """Stop if the content of a file has changed; touching a file, or copying it over itself, does not count.
 
         Raises:
             EmbscaleError: a file changed or is gone.
@@ -97,10 +97,10 @@ class Inputs:
 
 
 def read_inputs(paths: Iterable[Path]) -> Inputs:
-    """Take the digests of a job's inputs, to be called before anything is read of them.
+    """Compute the digests of a job's inputs; call this before reading any of them.
 
     Raises:
-        EmbscaleError: a file is missing, or is not what the job that made it has noted.
+        EmbscaleError: a file is missing, or differs from the digest in the note of the job that made it.
     """
     files = list(paths)
     signatures = {path: signature(path) for path in files if path.is_file()}
@@ -121,11 +121,12 @@ def write_with_provenance(
 
     Args:
         command: the embscale command that runs.
-        params: every value that the command was given, by flag, but for paths.
-        inputs: files read; their digests go into the note.  What is read before this begins: from `read_inputs`.
-        outputs: files made, the main one first; its name plus ``.note.json`` is the note.
-        paths: the paths that it was given, by flag.
-        facts: what the job learns and its note is to say; filled until the job ends.
+        params: all arguments of the command by flag, except paths.
+        inputs: files read; their digests are recorded in the note.  For files that were read before: the result of
+            `read_inputs`.
+        outputs: files written, the main one first; its name plus ``.note.json`` is the note.
+        paths: the command's path arguments, by flag.
+        facts: further entries of the note; may be filled until the job ends.
 
     Yields:
         One path per output, with the same suffix, in a fresh folder beside the first output.
@@ -215,7 +216,7 @@ def _command_and_digests(path: Path, written: int) -> tuple[str, dict[Path, str]
 
 
 def _move(pairs: Iterator[tuple[Path, Path]]) -> None:
-    """Rename files to their final names, all or none: one that stays without its note would pass for checked."""
+    """Rename files to their final names, all or none: a file left without its note would be taken for checked."""
     moved: list[Path] = []
     try:
         for made, path in pairs:
@@ -245,8 +246,8 @@ def _checked_sha256(path: Path) -> str:
     digest = file_sha256(path)
     ascribed = _ascribed(path)
     if ascribed:
-        # Where several name the file, the older are of earlier versions of the workflow, whose other outputs are
-        # still there: the newest holds.
+        #  If several notes name the file, the older ones are from earlier versions of the workflow whose other outputs
+        # still exist: the newest is valid.
         _, noted, note = ascribed[-1]
         if noted != digest:
             raise EmbscaleError(

@@ -1,7 +1,7 @@
 """The results that are kept in git, the few that stand for them, and how far a run is from them.
 
 Training rounds differently on each kind of processor, so a run elsewhere gives results of its own.  Those that were
-recorded stay in ``recorded/STUDY``; a page tells which it shows, and how far the two differ.
+recorded stay in ``recorded/STUDY``; a page states which it shows, and how much the two differ.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The result check: whether results are whole, within bounds, and what their notes say they are.
+"""The result check: whether results are complete, within bounds, and consistent with their notes.
 
-A report is rendered from nothing that has not passed it.  Each function returns its findings, a line for each.
+A report is rendered only from results that pass.  Each function returns its findings, one line each.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _written(path: Path) -> tuple[int, Path]:
 
 
 def note_problems(path: Path, note: Mapping[str, Any], digests: dict[Path, str]) -> list[str]:
-    """Where a note does not tell of the bytes that are there.
+    """Mismatches between a note and the files that it names.
 
     A file that is not there is no finding: what a job needs of it, it asks for.
 
@@ -93,8 +93,8 @@ def parameter_problems(
 ) -> list[str]:
     """Where a note's parameters are not those of the rule that Snakemake remembers.
 
-    Snakemake itself makes a job again whose rule asks for other parameters than it remembers; this holds its memory
-    against what the job was really told.
+    Snakemake itself makes a job again whose rule asks for other parameters than it remembers; this compares its records
+    with the arguments that the job actually had.
 
     Args:
         path: of the note.

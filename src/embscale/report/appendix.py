@@ -1,7 +1,7 @@
-"""What stands behind the report's text: settings as they were run, what was not run, and the data dictionary.
+"""Tables of the report's appendix: settings as run, what was not run, and the data dictionary.
 
-Settings come from the notes of the jobs, so that the page says what was done and not what a file asks for.  The data
-dictionary is that of workflow/README.md, held against the columns that the tables really have.
+Settings come from the notes of the jobs, so that the page states what was done, not what a file requests.  The data
+dictionary is that of workflow/README.md, checked against the tables' actual columns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILES = ("tables",)  # what a job read is no setting
 LONG = 12  # values of a list beyond which only the first and the last are shown
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
-DIGEST_LENGTH = 12  # hexadecimal digits by which a digest is told, as in the report
+DIGEST_LENGTH = 12  # hexadecimal digits shown of a digest, as in the report
 
 DICTIONARY_FROM = "## Results"
 COLUMNS_OF = re.compile(r"^## Columns of (?P<tables>.+)$", re.MULTILINE)
@@ -28,7 +28,7 @@ DESCRIBED = re.compile(r"^\| (?P<names>`[^|]+) \|", re.MULTILINE)
 
 
 def settings_table(notes: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown rows of what each kind of job was told, from one note of each.
+    """Markdown rows of the settings of each kind of job, from one note of each.
 
     Args:
         notes: notes as `embscale.provenance.artifacts.read_note` gives them.

@@ -1,4 +1,4 @@
-"""On what a page was made."""
+"""The machine on which a page was made."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-DIGEST_LENGTH = 12  # hexadecimal digits by which a digest is told
+DIGEST_LENGTH = 12  # hexadecimal digits shown of a digest
 
 # Punctuation means something to Markdown, but for these four within a word, as in gpt-neox-20b.
 PUNCTUATION = re.compile(
@@ -34,7 +34,7 @@ def source_fold(
 
     Args:
         rule: of the workflow.
-        command: of embscale, with what it was told to draw.
+        command: of embscale, with its arguments.
         module: that draws.
         digests: SHA-256 of each file read, by its path.
         where: the conditions that chose rows, ``COLUMN=VALUE``.
