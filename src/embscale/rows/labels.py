@@ -1,4 +1,4 @@
-"""What numbers, metrics, models and variants are called in figures, tables and text."""
+"""Names of metrics, models and variants, and formats of numbers, in figures, tables and text."""
 
 from __future__ import annotations
 

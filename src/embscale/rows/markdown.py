@@ -1,4 +1,4 @@
-"""Markdown that means what it says: words from data escaped, and the fold that tells where a figure comes from."""
+"""Markdown helpers: escaping, tables, and the details block with the provenance of a figure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PUNCTUATION = re.compile(
 
 
 def escape(text: str) -> str:
-    """Words as Markdown that shows exactly them, on one line: no markup, no HTML, no shortcode, no table cell."""
+    """Escape text so that Markdown shows it literally, on one line: no markup, HTML, shortcode or table cell."""
     return PUNCTUATION.sub(_escaped, " ".join(text.split()))
 
 
@@ -28,7 +28,7 @@ def _escaped(match: re.Match[str]) -> str:
 def source_fold(
     *, rule: str, command: str, module: str, digests: Mapping[str, str], where: Sequence[str], data: str
 ) -> str:
-    """A fold that says how a figure was made and links the rows behind it.
+    """A details block that says how a figure was made and links the rows behind it.
 
     The page that shows it sets ``commit`` and ``data``, the address of the folder with the rows, as metadata.
 

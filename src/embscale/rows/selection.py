@@ -1,4 +1,4 @@
-"""Which rows stand for what: the last checkpoint of a model, the main run of the classifiers, the random tables."""
+"""Select rows: the last checkpoint of each model, the main run of the classifiers, the random tables."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ def widest_tables(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def random_band(rows: pd.DataFrame) -> pd.DataFrame:
-    """Mean, lowest and highest score over seeds of the random tables, by width."""
+    """Mean, lowest and highest score of random tables over seeds, by width."""
     random = rows[rows["variant"] == "random"]
     return random.groupby("dim")["value"].agg(["mean", "min", "max", "count"])
 
 
 def main_split(rows: pd.DataFrame) -> str:
-    """What training and test do not share in the main run: the first split of its classifier, if that was run."""
+    """The split of the main run: the first split of its classifier, if that was run."""
     splits = rows.loc[rows["classifier"] == MAIN_RUN["classifier"], "split"]
     return str(splits.iloc[0]) if len(splits) else "text"
 
 
 def main_run(rows: pd.DataFrame, **where: str) -> pd.DataFrame:
-    """Rows of the main run over all seeds, or of one that differs from it in what is given."""
+    """Rows of the main run over all seeds, or of a variation of it given by keyword arguments."""
     for column, value in (MAIN_RUN | {"split": main_split(rows), "seed": "all"} | where).items():
         rows = rows[rows[column] == value]
     return rows

@@ -1,4 +1,4 @@
-"""Tidy rows as files: written, packed where there are many, and read with every column checked."""
+"""Read and write files of tidy rows, with checks of columns and optional compression."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from embscale.rows.selection import with_unique_models
 
 
 def write(rows: pd.DataFrame, path: Path, *, float_format: str | None = None) -> None:
-    """Write rows as CSV, packed where the name ends with ``.gz``; `pandas.read_csv` reads both by their names."""
+    """Write rows as CSV, compressed if the name ends with ``.gz``; `pandas.read_csv` reads both."""
     text = rows.to_csv(index=False, float_format=float_format).encode()
     # Without a time and a name, so that equal rows have equal bytes.
     path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
@@ -54,7 +54,7 @@ TEXT_COLUMNS = (
 
 
 def read(paths: list[Path], columns: tuple[str, ...], *, where: list[str]) -> pd.DataFrame:
-    """Rows of several files, one after the other, that fulfil every condition ``COLUMN=VALUE``.
+    """Rows of several files, one after the other, that meet every condition ``COLUMN=VALUE``.
 
     Raises:
         EmbscaleError: a file lacks a column or holds no rows, or no row is left.

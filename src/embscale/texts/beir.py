@@ -24,7 +24,7 @@ class RetrievalData:
 
     Attributes:
         name: the folder's name.
-        documents: document id to text, the title in front of it as MTEB and BEIR join them.
+        documents: document id to text, preceded by its title, joined as in MTEB and BEIR.
         queries: query id to text, judged queries only.
         qrels: query id to document id to relevance; every query has a relevant document.
         sha256: digest of the files that it was read from.
@@ -96,7 +96,7 @@ def jsonl_bytes(rows: Iterable[dict[str, Any]]) -> bytes:
 
 
 def gzip_bytes(content: bytes) -> bytes:
-    """Compressed bytes that depend on the content alone: no name, no time."""
+    """Compressed bytes that depend only on the content: no file name, no time."""
     return gzip.compress(content, compresslevel=6, mtime=0)
 
 

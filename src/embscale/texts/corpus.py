@@ -1,9 +1,8 @@
-"""Texts that every installation holds: the docstrings of pinned scientific packages, and their code.
+"""Texts available in every installation: the docstrings of pinned scientific packages, and their code.
 
 Sources are parsed, never imported or executed, so that a harvest depends on nothing but the files.
 A docstring that names other documented objects in its "See Also" section gives a retrieval query, as
-a paper that cites other papers does in SCIDOCS.  Functions without their docstrings are texts of
-another genre.
+a paper that cites other papers does in SCIDOCS.  Functions without their docstrings are a second genre of texts.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pathlib import Path, PurePath
 
 from embscale.errors import EmbscaleError
 
-# Folders of a package that hold tests or other people's code.
+# Folders of a package with tests or vendored code.
 FOREIGN_FOLDERS = {"tests", "testing", "_vendor", "_external", "externals", "extern"} | {
     f"array_api_{part}" for part in ("compat", "extra")
 }
@@ -95,7 +94,7 @@ def harvest(packages: Mapping[str, str], *, min_characters: int, code_min_charac
     """Collect the distinct public docstrings and the distinct functions of installed packages.
 
     Args:
-        packages: distribution name to the exact version that is expected.
+        packages: distribution name to the exact expected version.
         min_characters: shorter docstrings are left out, since a line gives no text to retrieve.
         code_min_characters: functions that are shorter, without docstrings, are left out.
 
@@ -123,7 +122,7 @@ def harvest(packages: Mapping[str, str], *, min_characters: int, code_min_charac
 
 
 def choose(documents: Iterable[Document], *, count: int, seed: int) -> list[Document]:
-    """Some documents, those with the lowest hashes of seed and name, in the order of their names.
+    """Choose the documents with the lowest hashes of seed and name, sorted by name.
 
     Raises:
         EmbscaleError: there are fewer.
@@ -152,9 +151,9 @@ def summary(text: str) -> str:
 
 
 def is_heldout(name: str, *, fraction: float, seed: int) -> bool:
-    """Whether a document is kept out of training, decided by a hash of its name alone.
+    """Whether a document is held out from training, decided by a hash of its name only.
 
-    A document keeps its side when others join or leave the corpus.
+    So a document's side does not change when others join or leave the corpus.
     """
     digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
     return int.from_bytes(digest[:8], "big") < fraction * 2**64
@@ -210,9 +209,9 @@ def _definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _functions(node: ast.AST, lines: list[str], prefix: str) -> Iterator[tuple[str, str]]:
-    """Dotted names and texts of functions and methods, private ones among them.
+    """Dotted names and texts of functions and methods, including private ones.
 
-    What is defined inside a function belongs to its text.
+    Nested functions are part of the enclosing function's text.
     """
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -224,7 +223,7 @@ def _functions(node: ast.AST, lines: list[str], prefix: str) -> Iterator[tuple[s
 
 
 def _without_docstrings(lines: list[str], nodes: Iterable[ast.AST]) -> list[str]:
-    """The lines of a source file, those on which a docstring of a function or class stands being empty."""
+    """The lines of a source file, with the lines of docstrings left empty."""
     kept = list(lines)
     for node in nodes:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -244,7 +243,7 @@ def _attached(nodes: Iterable[ast.AST], module: str) -> Iterator[tuple[str, str]
         try:
             *names, text = [ast.literal_eval(argument) for argument in node.args]
         except ValueError:
-            continue  # an argument is computed: only running the package could tell it
+            continue  # an argument is computed at run time, so it cannot be read
         if isinstance(text, tuple):
             names.append(text[0])
             text = text[1]
@@ -266,7 +265,7 @@ def _listed_names(section: str) -> Iterator[str]:
 
 
 def _distinct(found: Mapping[str, Document]) -> tuple[list[Document], dict[str, str]]:
-    """Documents with distinct texts by name, and for every name the one that stands for its text."""
+    """Documents with distinct texts by name, and for every name the name of the document kept for its text."""
     by_text: dict[str, str] = {}
     representative = {name: by_text.setdefault(found[name].text, name) for name in sorted(found)}
     return [found[name] for name in sorted(set(representative.values()))], representative
@@ -290,15 +289,15 @@ def _queries(
 
 
 def resolve(entry: str, source: str, index: Mapping[str, list[str]]) -> str | None:
-    """The documented object that an entry of `source`'s "See Also" section means, if it is clear.
+    """The documented object that an entry of `source`'s "See Also" section refers to, if unambiguous.
 
     An object fits if the parts of the entry occur in its dotted path in order, the last one at the
-    end.  Of several, the one that shares the longest path with the source is meant, then the one with
-    the shortest path; a tie means nobody.
+    end.  Among several, the one that shares the longest path with the source is chosen, then the one with the shortest
+    path; a tie gives None.
 
     Args:
         entry: the name as written, such as ``linalg.norm``.
-        source: dotted path of the object whose docstring holds the entry.
+        source: dotted path of the object whose docstring contains the entry.
         index: last part of a dotted path to all paths that end with it.
     """
     parts, home = entry.split("."), source.split(".")

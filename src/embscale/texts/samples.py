@@ -1,4 +1,4 @@
-"""Texts to run through a model: read from lines of JSON, cleaned if asked for, chosen by a hash of their ids."""
+"""Texts to run through a model: read from lines of JSON, optionally cleaned, chosen by a hash of their ids."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sample:
-    """The texts that were chosen, in the order in which they were.
+    """The chosen texts, in the order of choice.
 
     Attributes:
         text_ids: ids of the texts.
         tokens: their first tokens.
-        too_short: texts that were passed over because they have too few.
+        too_short: number of texts skipped because they have too few tokens.
     """
 
     text_ids: tuple[str, ...]
@@ -68,16 +68,16 @@ def choose(
     strip_punctuation: bool,
     seed: int,
 ) -> Sample:
-    """The first `tokens` tokens of texts that have `min_tokens` or more, in an order by seed and ids alone.
+    """Choose texts of `min_tokens` or more by seed and ids only, and keep their first `tokens` tokens.
 
-    Whether a text comes in does not depend on which others there are, as far as `count` allows.  All texts are of
-    one length if the two numbers are equal.
+    Whether a text is chosen does not depend on the other texts, as far as `count` allows.  If the two numbers are
+    equal, all texts have the same length.
 
     Args:
         texts: by their ids.
-        tokenizer: adds no special tokens here.
+        tokenizer: used without special tokens.
         count: texts to choose.
-        min_tokens: texts with fewer are passed over, and counted.
+        min_tokens: texts with fewer are skipped, and counted.
         tokens: where longer texts are cut.
         strip_html: see `without_html`; before punctuation is taken out.
         strip_punctuation: see `without_punctuation`.
@@ -118,7 +118,7 @@ def without_html(text: str) -> str:
 
 
 class _Characters(HTMLParser):
-    """Collects what stands between tags."""
+    """Collects the text between tags."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -143,7 +143,7 @@ class _Characters(HTMLParser):
 def without_punctuation(text: str) -> str:
     """A text without punctuation, the seven Unicode categories P (so ``$``, ``+`` and ``<`` stay, being symbols).
 
-    Nothing is put in its place: a word with an apostrophe remains one word.
+    It is removed without a space: a word with an apostrophe remains one word.
     """
     return text.translate(_punctuation())
 

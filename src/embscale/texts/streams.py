@@ -1,4 +1,4 @@
-"""The streams of tokens that language models and static embeddings are trained on, and the one that neither sees."""
+"""Token streams: the one that language models and static embeddings are trained on, and the held-out one."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 END_OF_TEXT = "<|endoftext|>"
 
-# Texts that are tokenised together: a tokenizer holds some hundred bytes for each of their tokens until all are done.
+# Texts per batch of tokenisation: a tokenizer keeps some hundred bytes per token until a batch is done.
 TEXTS_AT_ONCE = 512
 
 

@@ -1,1 +1,1 @@
-"""What the study trains itself: the ladder, static embeddings, and models that start from them."""
+"""Training: the ladder, static embeddings, and models initialised with them."""

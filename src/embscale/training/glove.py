@@ -14,7 +14,7 @@ EXPONENT = 0.75  # of the weights; the paper found it to do better than 1 (secti
 
 
 def weights(counts: np.ndarray, x_max: float) -> np.ndarray:
-    """``min(1, (count / x_max) ** 0.75)``: rare pairs are noise, frequent ones must not rule (eq. 9)."""
+    """``min(1, (count / x_max) ** 0.75)``: rare pairs are noisy, frequent ones must not dominate (eq. 9)."""
     return np.minimum(1, (counts / x_max) ** EXPONENT)
 
 
@@ -26,14 +26,14 @@ def fit(
     Args:
         counts: of `static_embeddings.cooccurrences`, ``[tokens, tokens]``.
         dims: columns of the table.
-        epochs: passes over the pairs, each in another order.
+        epochs: passes over the pairs, each in a new random order.
         learning_rate: of AdaGrad (Duchi, Hazan and Singer 2011), whose sums of squared gradients start at 1.
         x_max: count from which a pair has the full weight.
         seed: of the initial vectors and of the orders.
 
     Returns:
         The sums of a token's vector and its context vector, float32 ``[tokens, dims]`` (section 4.2), of zeros for a
-        token in no pair; and the mean loss of a pair in each epoch, as it was when the pair was met.
+        token in no pair; and the mean loss of a pair in each epoch, measured before each pair's update.
     """
     generator = np.random.default_rng(seed)
     pairs = counts.tocoo()
@@ -56,7 +56,7 @@ def fit(
     return table, losses
 
 
-# Sums in any order and no check of each division, so that the loops use all lanes of the processor.
+# Reordered sums and unchecked divisions, so that the loops can be vectorised.
 @njit(fastmath={"reassoc"}, error_model="numpy")
 def _epoch(
     rows: np.ndarray,

@@ -1,7 +1,7 @@
-"""The ladder: decoder-only language models that differ in width alone, trained on the spot.
+"""The ladder: decoder-only language models that differ only in width, trained as part of the study.
 
-Everything else is held equal: texts and their order, tokenizer, depth, head width, steps, learning
-rate, seed.  So what changes along the ladder is width, which no public suite isolates.
+Everything else is equal: texts and their order, tokenizer, depth, head width, steps, learning rate, seed.  So only
+width changes along the ladder, which no public suite isolates.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def build(
     """An untrained model with untied input and output tables.
 
     Weights start with the standard deviation ``sqrt(2 / (5 width))`` of the smaller Pythia models
-    ("small init"), which gives the rows of the table the same length at every width.
+    ("small init"), which gives the rows of the table the same norm at every width.
 
     Args:
         width: columns of the table.
@@ -75,9 +75,9 @@ def build(
         vocab_size: rows of the table.
         context: tokens of a sequence.
         seed: of the weights.
-        positions: rotary makes GPT-NeoX blocks, as the ladder has them.  The library has none with learned positions,
-            so learned makes GPT-2 blocks, which differ in more: attention and feed-forward follow each other instead
-            of standing side by side, and what they end with starts smaller by ``sqrt(2 blocks)``.
+        positions: rotary uses GPT-NeoX blocks, like the ladder.  transformers has none with learned positions, so
+            learned uses GPT-2 blocks, which differ in more ways: attention and feed-forward are sequential instead of
+            parallel, and their output projections are initialised smaller by ``sqrt(2 blocks)``.
     """
     torch.manual_seed(seed)
     heads, spread = max(1, width // head_width), math.sqrt(2 / (5 * width))
@@ -126,11 +126,10 @@ def input_table(model: Rung) -> torch.Tensor:
 
 
 def start_from(model: Rung, table: np.ndarray) -> None:
-    """Put a trained table in place of the initial one, in place.
+    """Replace the initial table by a trained one, in place.
 
-    It is multiplied by one number that gives its rows the root mean square length of those that they replace; its
-    angles and the ratios of its lengths stay.  Where it has a row of zeros, for a token that it knows nothing of, the
-    random row stays.
+    The table is scaled so that its rows have the root mean square norm of the rows that they replace; angles and ratios
+    of norms do not change.  Where it has a zero row, for a token not in its training texts, the random row is kept.
 
     Args:
         model: from `build`.
@@ -196,7 +195,7 @@ def train(
 
 @torch.inference_mode()
 def heldout_loss(model: Rung, tokens: np.ndarray, *, context: int, batch: int) -> float:
-    """Mean loss in nats per token over consecutive sequences of texts that training never saw."""
+    """Mean loss in nats per token over consecutive sequences of held-out texts."""
     usable = len(tokens) // (context * batch) * context * batch
     if usable == 0:
         raise EmbscaleError(f"the held-out texts hold {len(tokens)} tokens, fewer than one batch of {context * batch}")

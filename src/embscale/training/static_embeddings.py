@@ -3,8 +3,8 @@
 Word2vec and fastText are gensim's, the truncated SVD is scipy's, GloVe is `embscale.training.glove`.  All are
 trained on the tokens that a model of the ladder sees, so that at equal width only the method differs.
 
-A token that the texts do not hold has a row of zeros, which adds nothing to the mean of a text; fastText alone has
-something to say of it, from its characters.
+A token that does not occur in the texts has a zero row, which adds nothing to the mean of a text; only fastText can
+represent it, from its characters.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from embscale.texts.tokens import TokenisedTexts
 if TYPE_CHECKING:
     from gensim.models import Word2Vec
 
-# gensim leaves out what a longer sentence holds behind this many tokens, and does not tell.
+#  gensim silently drops tokens of a sentence beyond this many.
 SENTENCE_TOKENS = 10_000
 
 
@@ -51,7 +51,7 @@ class Prediction:
     seed: int
 
     def options(self) -> dict[str, Any]:
-        """The same in gensim's words."""
+        """The same as arguments of gensim."""
         return {
             "vector_size": self.dims,
             "window": self.window,
@@ -62,12 +62,12 @@ class Prediction:
             "hs": int(self.negative == 0),
             "seed": self.seed,
             "min_count": 1,  # every token of the tokenizer gets its row
-            "workers": 1,  # several write to one table without order, so that no run repeats
+            "workers": 1,  # several would update one table in no fixed order, so runs would not be reproducible
         }
 
 
 def check(texts: TokenisedTexts, *, vocab_size: int, window: int) -> None:
-    """Refuse texts of which no table can be made.
+    """Reject texts from which no table can be trained.
 
     Raises:
         EmbscaleError: they are empty, hold a token beyond the vocabulary, or are all shorter than the window.
@@ -141,7 +141,7 @@ def fasttext(
 
 
 def _sentences(texts: TokenisedTexts, names: Sequence[str]) -> list[list[str]]:
-    """Texts as lists of names, cut where gensim would leave the rest out."""
+    """Texts as lists of names, split where gensim would drop the rest."""
     sentences = [[names[token] for token in text] for text in texts]  # type: ignore[attr-defined]
     return [
         sentence[start : start + SENTENCE_TOKENS]
@@ -155,13 +155,13 @@ def _rows(model: Word2Vec, names: Sequence[str], shape: tuple[int, int]) -> np.n
     for token, name in enumerate(names):
         try:
             table[token] = model.wv[name]
-        except KeyError:  # neither seen nor made of n-grams
+        except KeyError:  # neither in the texts nor composed of n-grams
             continue
     return table
 
 
 def cooccurrences(texts: TokenisedTexts, *, vocab_size: int, window: int) -> sparse.csr_matrix:
-    """How often two tokens stand near each other, d tokens apart counting 1/d (Pennington et al. 2014, section 4.2).
+    """Co-occurrence counts of tokens, weighted by 1/distance (Pennington et al. 2014, section 4.2).
 
     Args:
         texts: where to count; no pair reaches over the end of a text.
@@ -205,7 +205,7 @@ def ppmi_svd(counts: sparse.csr_matrix, *, dims: int, seed: int) -> np.ndarray:
     Args:
         counts: of `cooccurrences`.
         dims: how many, the largest first.
-        seed: of the vector with which ARPACK starts; it changes last digits alone.
+        seed: of the vector with which ARPACK starts; it changes only last digits.
 
     Returns:
         float32 ``[tokens, dims]``; the largest component of each column is positive.
@@ -216,7 +216,7 @@ def ppmi_svd(counts: sparse.csr_matrix, *, dims: int, seed: int) -> np.ndarray:
     from scipy.sparse.linalg import svds
 
     matrix = ppmi(counts)
-    seen = np.flatnonzero(matrix.getnnz(axis=1))  # rounding would give the others rows that are almost zero
+    seen = np.flatnonzero(matrix.getnnz(axis=1))  # rounding would make the other rows almost zero
     if dims >= len(seen):
         raise EmbscaleError(
             f"{dims} columns: the PPMI of {len(seen)} distinct tokens has at most {max(len(seen) - 1, 0)}; "

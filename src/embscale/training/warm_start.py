@@ -1,7 +1,7 @@
-"""Whether it helps a language model to start from a table that knows something (Corey, "future work").
+"""Does it help a language model to start from a trained table (Corey, "future work")?
 
-Runs of one model differ in the input table alone: random or static at the start, trained with the rest or frozen.
-Within a seed all else is equal, the other weights and the order of texts too, so that runs are compared in pairs.
+Runs of one model differ only in the input table: random or static at the start, trained with the rest or frozen. Within
+a seed everything else is equal, including the other weights and the order of texts, so runs can be compared in pairs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HELDOUT_LOSS = "heldout_loss"
 
-# The first is what the others are compared with.
+#  The others are compared with the first.
 STARTS: tuple[str, ...] = get_args(Start)
 
 COLUMNS = ("start", "seed", "width", "step", "metric", "value", "ci_low", "ci_high", "n")
@@ -40,7 +40,7 @@ def losses_and_tables(
     schedule: Schedule,
     checkpoints: Sequence[int],
 ) -> tuple[dict[int, float], dict[int, np.ndarray]]:
-    """Train one model from one start.
+    """Train one model from one initial table.
 
     Args:
         start: one of `STARTS`.
@@ -49,13 +49,13 @@ def losses_and_tables(
         unseen: held-out stream.
         shape: blocks, head width and vocabulary, as `ladder.build` takes them.
         schedule: steps, batches, learning rates and seed.
-        checkpoints: steps after which to look.
+        checkpoints: steps after which to evaluate.
 
     Returns:
         By checkpoint, the held-out loss in nats per token, and the input table ``[vocab_size, width]``.
 
     Raises:
-        EmbscaleError: a checkpoint lies behind the last step, or the table does not fit.
+        EmbscaleError: a checkpoint is after the last step, or the table does not fit.
     """
     from embscale.training import ladder
 
@@ -94,17 +94,17 @@ def run_rows(
     resamples: int,
     bootstrap_seed: int,
 ) -> pd.DataFrame:
-    """Train one model from several starts with one seed; losses and scores of its tables as tidy rows.
+    """Train one model from several initial tables with one seed; losses and scores of its tables as tidy rows.
 
     Args:
         starts: of `STARTS`.
-        table: as `losses_and_tables` takes it, and so the five that follow.
+        table: the static table, ``[vocab_size, width]``.
         training: stream of tokens to learn from.
         unseen: held-out stream.
         shape: blocks, head width and vocabulary.
         schedule: steps, batches, learning rates and seed.
         checkpoints: steps after which the loss is measured.
-        metric: name of what `score` gives.
+        metric: name of the metric that `score` returns.
         score: of tables at the first and the last checkpoint.
         resamples: of the bootstrap over queries.
         bootstrap_seed: of the resamples.
