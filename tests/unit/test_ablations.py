@@ -177,7 +177,7 @@ def test_overlap_of_seeds_by_hand(found):
     assert np.isnan(of(pd.DataFrame(ablations.stability(lone)), choice="frequent")["value"]).all()
 
 
-def test_positions_are_told_apart():
+def test_positions_are_distinguished():
     """At the first two places the layers are alike."""
     data = noise(3, 400, 3) + 10 * np.arange(3)[:, None, None]
     states = made(data)

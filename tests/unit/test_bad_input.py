@@ -48,6 +48,6 @@ def test_a_thousand_models_are_drawn(tmp_path):
     assert status == 0 and svg.stat().st_size < 2_000_000 and len(partial.read_text("utf-8")) < 4000
 
 
-def test_no_rows_are_told(tmp_path, capsys):
+def test_no_rows_are_reported(tmp_path, capsys):
     status, _, _ = drawn(score_rows().iloc[:0], tmp_path)
     assert status == 1 and "rows.csv: no rows; make it again" in capsys.readouterr().err

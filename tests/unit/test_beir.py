@@ -89,20 +89,20 @@ def test_a_text_may_hold_any_separator_but_a_line_feed(folder):
     assert beir.load(folder).queries == {"q": queries[0]["text"]}
 
 
-def test_what_is_not_utf_8_is_told(folder):
+def test_what_is_not_utf_8_is_reported(folder):
     (folder / "queries.jsonl").write_bytes(b'{"_id": "q", "text": "\xff"}\n')
     with pytest.raises(EmbscaleError, match=r"queries\.jsonl: not UTF-8 \(invalid start byte at byte 22\)"):
         beir.load(folder)
 
 
-def test_a_truncated_archive_is_told(folder):
+def test_a_truncated_archive_is_reported(folder):
     path = folder / "corpus.jsonl.gz"
     path.write_bytes(path.read_bytes()[:-12])
     with pytest.raises(EmbscaleError, match="broken gzip file"):
         beir.load(folder)
 
 
-def test_a_missing_corpus_is_told(folder):
+def test_a_missing_corpus_is_reported(folder):
     (folder / "corpus.jsonl.gz").unlink()
     with pytest.raises(EmbscaleError, match=r"no corpus\.jsonl or corpus\.jsonl\.gz"):
         beir.load(folder)

@@ -70,7 +70,7 @@ def test_a_table_read_back_from_text_is_judged_the_same(scores, tmp_path):
 
 
 @pytest.mark.parametrize("row", range(9))
-def test_each_row_that_is_missing_or_there_twice_is_told(scores, row):
+def test_each_row_that_is_missing_or_there_twice_is_reported(scores, row):
     (missing,) = result_check.score_problems(scores.drop(row), **EXPECTED)
     assert missing.endswith("missing")
     twice = result_check.score_problems(pd.concat([scores, scores.iloc[[row]]], ignore_index=True), **EXPECTED)
@@ -87,7 +87,7 @@ def test_each_row_that_is_missing_or_there_twice_is_told(scores, row):
         ("value", 1.2, "not from 0 to 1"),
     ],
 )
-def test_each_impossible_score_is_told(scores, column, value, words):
+def test_each_impossible_score_is_reported(scores, column, value, words):
     scores.loc[5, column] = value
     found = result_check.score_problems(scores, **EXPECTED)
     assert any(words in line and "w16" in line for line in found)
@@ -116,14 +116,14 @@ def test_random_tables_must_be_there(scores):
         ("mean_absolute_layer_error", 3.5, "no layer is so far from another"),
     ],
 )
-def test_each_impossible_layer_row_is_told(layers, metric, value, words):
+def test_each_impossible_layer_row_is_reported(layers, metric, value, words):
     row = (layers["model"] == "w8") & (layers["metric"] == metric)
     layers.loc[row, ["value", "ci_low", "ci_high"]] = value
     (found,) = result_check.layer_problems(layers, models=["w8", "w16"])
     assert words in found and "w8" in found
 
 
-def test_a_model_without_accuracy_is_told(layers):
+def test_a_model_without_accuracy_is_reported(layers):
     assert result_check.layer_problems(layers, models=["w8", "w16", "w32"]) == ["no accuracy of w32"]
 
 
@@ -169,7 +169,7 @@ def test_of_two_notes_that_name_a_file_the_newer_holds(artifacts):
     assert findings(artifacts) == []
 
 
-def test_a_changed_output_or_input_is_told(artifacts):
+def test_a_changed_output_or_input_is_reported(artifacts):
     (artifacts / "source").write_text("y")
     assert findings(artifacts) == ["results/a.note.json: results/source is another than the one it was made from"]
     (artifacts / "a").write_text("by hand")
@@ -183,7 +183,7 @@ def test_what_is_not_there_is_no_finding(artifacts):
     assert findings(artifacts) == []
 
 
-def test_a_changed_source_is_told(artifacts):
+def test_a_changed_source_is_reported(artifacts):
     path = note_path(artifacts / "a")
     note = json.loads(path.read_text())
     note["sources"]["embscale/errors.py"] = "0" * 64
@@ -191,7 +191,7 @@ def test_a_changed_source_is_told(artifacts):
     assert findings(artifacts) == ["results/a.note.json: src/embscale/errors.py has changed since"]
 
 
-def test_parameters_are_held_against_what_snakemake_remembers(artifacts):
+def test_parameters_are_compared_with_what_snakemake_remembers(artifacts):
     path = note_path(artifacts / "a")
     note = json.loads(path.read_text())
     parser = argparse.ArgumentParser()

@@ -309,7 +309,7 @@ def test_the_ladder_answers_beside_the_claims_own_models(entries, printed):
     assert set(tested["n"]) == {QUERIES}
 
 
-def test_two_rungs_are_too_few_for_a_trend(entries, printed):
+def test_two_models_are_too_few_for_a_trend(entries, printed):
     few = ladder_rows()
     few = few[few["model"].isin(["ladder-w16", "ladder-w256", "random"])]
     table = ledger(entries, printed, ladder=panel(few, task="own-task")).query("suite == 'ladder'").set_index("claim")
@@ -415,7 +415,7 @@ def test_intervals_are_those_of_the_score_table():
         ("C1: [", "not YAML"),
     ],
 )  # fmt: skip
-def test_a_broken_entry_is_told(tmp_path, text, message):
+def test_a_broken_entry_is_reported(tmp_path, text, message):
     path = tmp_path / "claims.yaml"
     path.write_text(text, "utf-8")
     with pytest.raises(EmbscaleError, match=re.escape(message)):

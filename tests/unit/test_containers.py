@@ -138,7 +138,7 @@ def test_a_directory_is_a_mapping_that_knows_what_it_lacks():
 
 
 @pytest.mark.parametrize("writer", PICKLED.values(), ids=PICKLED)
-def test_a_strided_tensor_is_told_when_it_is_asked_for_and_spoils_no_other(writer):
+def test_a_strided_tensor_is_reported_when_it_is_asked_for_and_spoils_no_other(writer):
     square = torch.randn(4, 4)
     state = {"transposed": square.T, "columns": square[:, :2], "spread": torch.ones(1, 3).expand(2, 3)}
     data = writer({"plain": square} | state)
@@ -453,7 +453,7 @@ def start_of(data, name):
         return archive.getinfo(name).header_offset
 
 
-def test_damaged_archives_are_told():
+def test_damaged_archives_are_reported():
     good = zipped({"a": torch.ones(64)})
     compressed = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(good)) as old, zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as new:
@@ -477,14 +477,14 @@ def test_damaged_archives_are_told():
 
 
 @pytest.mark.parametrize("offset", [0, 3, 26, 27, 29, 30, 40])
-def test_a_local_header_that_does_not_fit_is_told(offset):
+def test_a_local_header_that_does_not_fit_is_reported(offset):
     """Signature, lengths of the name and of the extra field (its upper byte), name."""
     data = bytearray(zipped({"a": torch.ones(64)}))
     data[start_of(data, "archive/data/0") + offset] ^= 0x7F
     refuse(bytes(data), "not where the archive's directory says")
 
 
-def test_a_place_before_the_file_is_told(tmp_path):
+def test_a_place_before_the_file_is_reported(tmp_path):
     """The archive's directory is said to begin 1000 bytes later than it does, which moves all records forward."""
     path, data = tmp_path / "model.bin", bytearray(rewrite(zipped({"a": torch.ones(64)})))
     data[-6:-2] = struct.pack("<L", struct.unpack("<L", data[-6:-2])[0] + 1000)
@@ -494,14 +494,14 @@ def test_a_place_before_the_file_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("moved", [1, 10**6, 2**31])
-def test_a_record_that_is_said_to_lie_elsewhere_is_told(moved):
+def test_a_record_that_is_declared_elsewhere_is_reported(moved):
     data = bytearray(zipped({"a": torch.ones(64)}))
     entry = data.index(b"archive/data/0", data.index(b"PK\1\2")) - 46
     data[entry + 42 : entry + 46] = struct.pack("<L", start_of(data, "archive/data/0") + moved)
     refuse(bytes(data))
 
 
-def test_overlapping_records_are_told():
+def test_overlapping_records_are_reported():
     data = bytearray(zipped({"a": torch.ones(64), "b": torch.ones(64)}))
     entry = data.index(b"archive/data/1", data.index(b"PK\1\2")) - 46
     data[entry + 42 : entry + 46] = struct.pack("<L", start_of(data, "archive/data/0"))
@@ -511,7 +511,7 @@ def test_overlapping_records_are_told():
 # Legacy files
 
 
-def test_damaged_legacy_files_are_told():
+def test_damaged_legacy_files_are_reported():
     state = {"a": torch.ones(2), "b": torch.zeros(3)}
     data = legacy(state)
     parts = pickles(data)
@@ -623,7 +623,7 @@ def test_some_headers_are_refused_that_the_library_takes(data):
     refuse(data)
 
 
-def test_a_header_cut_off_is_told():
+def test_a_header_cut_off_is_reported():
     refuse(GOOD["one"][:40], "neither a whole safetensors file")
 
 
@@ -637,11 +637,11 @@ OTHERS = [b"", b"{", b"PK\3\4", b"PK\5\6" + b"\0" * 18, b"version https://git-lf
 @pytest.mark.parametrize(
     "data", [*OTHERS, b"<!doctype html><html></html>", b"\x80\2" + b"\0" * 50, b"\x93NUMPY\1\0v\0"]
 )
-def test_other_files_are_told(data):
+def test_other_files_are_reported(data):
     refuse(data)
 
 
-def test_a_file_shorter_than_it_is_said_to_be_is_told():
+def test_a_file_shorter_than_it_is_said_to_be_is_reported():
     for writer in WRITERS.values():
         data = writer(tiny())
         with pytest.raises(EmbscaleError, match=LABEL):
@@ -669,7 +669,7 @@ def sound(data):
 
 
 @pytest.mark.parametrize("data", SMALL.values(), ids=SMALL)
-def test_a_file_cut_off_anywhere_is_told(data):
+def test_a_file_cut_off_anywhere_is_reported(data):
     assert sound(data)
     assert not any(sound(data[:length]) for length in range(len(data)))
 
@@ -699,7 +699,7 @@ def test_changed_lost_and_added_bytes_lead_to_no_range_outside_the_file(form, ed
 @pytest.mark.filterwarnings("ignore:invalid escape sequence")
 @settings(max_examples=200)
 @given(st.sampled_from([b"PK\3\4", b"\x80\2", pickles(SMALL["legacy"])[0], b"\x40\0\0\0\0\0\0\0{", b""]), st.binary())
-def test_bytes_at_random_are_told(start, rest):
+def test_bytes_at_random_are_reported(start, rest):
     sound(start + rest)
 
 
@@ -760,7 +760,7 @@ TEXTS += [b'{"weight_map": {"a": "x.bin", "a": "y.bin"}}', b'{"size": NaN, "weig
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: repr(text[:30]))
-def test_a_broken_index_is_told(text):
+def test_a_broken_index_is_reported(text):
     with pytest.raises(EmbscaleError, match=rf"^{LABEL}: ") as caught:
         index(text, label=LABEL)
     assert "\n" not in str(caught.value)

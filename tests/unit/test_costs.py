@@ -31,7 +31,7 @@ def test_steps_are_summed_and_their_largest_jobs_named(folder, capsys):
     assert "w32" in capsys.readouterr().out
 
 
-def test_missing_and_broken_files_are_told(folder, capsys):
+def test_missing_and_broken_files_are_reported(folder, capsys):
     output = ["-o", str(folder / "costs.csv")]
     assert execute("costs", [str(folder), "--steps", "transfer", *output]) == 1
     assert "transfer: no *.tsv; run the step with snakemake first" in capsys.readouterr().err

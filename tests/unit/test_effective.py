@@ -171,7 +171,7 @@ def test_without_positions_and_with_their_mean(saved, model_type, positions):
         ("opt-350m", 0, ["projection to 16", "positions 0"]),
     ],
 )
-def test_what_was_applied_is_told_in_words(saved, name, positions, expected):
+def test_what_was_applied_is_reported_in_words(saved, name, positions, expected):
     assert saved(name).effective(positions)[1] == expected
 
 
@@ -245,7 +245,7 @@ def test_a_config_without_epsilon_means_the_librarys_own(saved, model_type, key)
         ("opt-350m", "decoder.project_in.weight"),
     ],
 )
-def test_a_missing_or_foreign_tensor_is_told_by_its_name(saved, name, missing):
+def test_a_missing_or_foreign_tensor_is_reported_by_its_name(saved, name, missing):
     checkpoint = saved(name)
     full = find([missing], checkpoint.tensors)
     whole = checkpoint.tensors.pop(full)
@@ -256,7 +256,7 @@ def test_a_missing_or_foreign_tensor_is_told_by_its_name(saved, name, missing):
         checkpoint.effective(0)
 
 
-def test_an_unknown_dtype_is_told():
+def test_an_unknown_dtype_is_reported():
     with pytest.raises(EmbscaleError, match=r"^config\.json: the dtype is 'int8'; expected float32"):
         effective_table(
             np.ones((2, 4), np.float32), {"model_type": "gemma", "dtype": "int8"}, lambda endings: None, "none"

@@ -242,7 +242,7 @@ def test_a_task_of_several_subsets_is_their_mean(evaluated, published):
     assert found["value"] == pytest.approx(np.mean(list(each.values())), abs=1e-12)
 
 
-def test_pairs_are_told_apart_by_the_best_comparison(evaluated):
+def test_pairs_are_distinguished_by_the_best_comparison(evaluated):
     rows = examples(evaluated, "TwitterSemEval2015")
     each = [
         average_precision_score(part["label"], part["score"] * (-1 if name in ("manhattan", "euclidean") else 1))
@@ -312,7 +312,7 @@ def test_a_variant_that_weights_tokens_sees_the_texts_of_its_task(evaluated, pub
         ),
     ],
 )
-def test_what_cannot_be_evaluated_is_told_in_one_line(
+def test_what_cannot_be_evaluated_is_reported_in_one_line(
     serving, published, table, tokenizer_folder, arguments, words, tmp_path, capsys
 ):
     (tmp_path / "empty").mkdir()
@@ -338,7 +338,7 @@ def test_random_tables_and_their_variants(serving, published, tokenizer_folder, 
     assert found["value"].nunique() == 4 and np.ptp(found["value"]) < 0.3
 
 
-def test_a_table_that_says_nothing_is_told(serving, published, tokenizer_folder, tmp_path, capsys):
+def test_a_table_that_says_nothing_is_reported(serving, published, tokenizer_folder, tmp_path, capsys):
     table_files.save(tmp_path / "zero.safetensors", np.zeros((VOCABULARY + 12, 4), np.float32), {})
     flags = ["--tasks", "STSBenchmark", "--tokenizer", str(tokenizer_folder), "-o", str(tmp_path / "s.csv")]
     assert execute("evaluate", [str(tmp_path / "zero.safetensors"), *flags]) == 1

@@ -150,7 +150,7 @@ def test_accuracies_are_those_over_all_seeds_and_layers():
     assert back["value"].tolist() == pytest.approx(whole["value"].tolist())
 
 
-def test_a_metric_that_was_not_scored_is_told():
+def test_a_metric_that_was_not_scored_is_reported():
     with pytest.raises(EmbscaleError, match="no score by the metric 'f1'; there are map_at_100, ndcg_at_10"):
         payload.scores(score_rows(), first_metric="f1")
 
@@ -207,7 +207,7 @@ def test_a_page_that_is_too_large_is_refused(files, tmp_path, monkeypatch, capsy
         (["--points", "{scores}"], "no column 'reduction'"),
     ],
 )
-def test_bad_input_is_told_in_one_line(files, tmp_path, monkeypatch, capsys, flags, words):
+def test_bad_input_is_reported_in_one_line(files, tmp_path, monkeypatch, capsys, flags, words):
     monkeypatch.chdir(tmp_path)
     given = [flag.format(scores=tmp_path / "scores.csv") for flag in flags]
     assert execute("explorer", [*files, *given, "-o", "explorer.html"]) == 1
@@ -248,7 +248,7 @@ def test_parameters_are_counted_from_the_files(tmp_path, monkeypatch):
     assert shares["w3"] == pytest.approx(15 / 19) and shares["c3"] == 1
 
 
-def test_what_is_no_model_is_told(tmp_path, monkeypatch, capsys):
+def test_what_is_no_model_is_reported(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("table.safetensors").write_bytes(b"no")
     assert execute("sizes", ["--model", "ladder", "w3", "-o", "sizes.csv"]) == 1
@@ -257,7 +257,7 @@ def test_what_is_no_model_is_told(tmp_path, monkeypatch, capsys):
     assert "table.safetensors: not a safetensors file" in capsys.readouterr().err
 
 
-def test_a_column_that_stays_the_same_is_told_by_its_runs():
+def test_a_column_that_stays_the_same_is_reported_by_its_runs():
     rows = pd.DataFrame({"word": ["a"] * 5 + ["b"] * 4, "number": [0.5] * 4 + [np.nan] * 5, "all": range(9)})
     rows["last"] = rows["word"] == "a"
     told = payload.columns(rows, digits=3)

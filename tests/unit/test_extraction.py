@@ -42,7 +42,7 @@ def broken(checkpoint, tmp_path):
     return folder
 
 
-def test_a_truncated_checkpoint_is_told(broken):
+def test_a_truncated_checkpoint_is_reported(broken):
     weights = broken / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-40])
     with pytest.raises(EmbscaleError, match=r"model\.safetensors: "):
@@ -57,14 +57,14 @@ def test_a_truncated_checkpoint_is_told(broken):
         ({"vocab_size": 400}, r"the shape \(300, 16\), but config\.json promises 400 rows"),
     ],
 )
-def test_a_config_that_does_not_fit_is_told(broken, changes, message):
+def test_a_config_that_does_not_fit_is_reported(broken, changes, message):
     config = json.loads((broken / "config.json").read_text())
     (broken / "config.json").write_text(json.dumps(config | changes))
     with pytest.raises(EmbscaleError, match=message):
         locate(broken)
 
 
-def test_missing_files_are_told(broken):
+def test_missing_files_are_reported(broken):
     (broken / "model.safetensors").unlink()
     with pytest.raises(EmbscaleError, match=r"holds none of model\.safetensors"):
         locate(broken)

@@ -134,7 +134,7 @@ def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_missing_column_is_told(name, tmp_path, capsys):
+def test_a_missing_column_is_reported(name, tmp_path, capsys):
     column = importlib.import_module(f"embscale.figures.{name}").COLUMNS[0]
     FIGURES[name][0]().drop(columns=column).to_csv(tmp_path / "rows.csv", index=False)
     files = outputs(tmp_path, "a")
@@ -142,7 +142,7 @@ def test_a_missing_column_is_told(name, tmp_path, capsys):
     assert f"rows.csv: no column '{column}'" in capsys.readouterr().err
 
 
-def test_an_unknown_figure_is_told(tmp_path, capsys):
+def test_an_unknown_figure_is_reported(tmp_path, capsys):
     files = outputs(tmp_path, "a")
     assert execute("draw", ["no_such", "--rows", str(tmp_path / "rows.csv"), *files]) == 1
     assert "no figure 'no_such'; known are" in capsys.readouterr().err
@@ -185,7 +185,7 @@ def test_a_figure_of_what_was_not_run_says_so_in_its_place(name, tmp_path):
     assert "**not run**" in (tmp_path / "f.md").read_text() and "![" not in (tmp_path / "f.md").read_text()
 
 
-def test_rows_that_no_condition_leaves_are_told(tmp_path, capsys):
+def test_rows_that_no_condition_leaves_are_reported(tmp_path, capsys):
     score_rows().to_csv(tmp_path / "rows.csv", index=False)
     arguments = ["scaling", "--rows", str(tmp_path / "rows.csv"), "--where", "task=U"]
     assert execute("draw", [*arguments, *outputs(tmp_path, "f")]) == 1

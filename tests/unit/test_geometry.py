@@ -98,7 +98,7 @@ def test_growth_is_found_with_an_interval_and_without_the_first_position():
     assert (rows["mean_low"] < rows["mean"]).all() and (rows["mean"] < rows["mean_high"]).all()
 
 
-def test_exponential_and_linear_growth_are_told_apart():
+def test_exponential_and_linear_growth_are_distinguished():
     def better(values):
         rows = geometry.norm_structure(made(values), **DRAWN).set_index(["quantity", "positions"])
         return rows.loc[("exponential_less_linear", "after_first")]
@@ -257,7 +257,7 @@ def at(places, vectors=400, width=6):
     return made(values)
 
 
-def test_a_line_a_far_last_layer_and_a_ring_are_told_apart():
+def test_a_line_a_far_last_layer_and_a_ring_are_distinguished():
     ends = ("raw", "embedding", "block 5")
     line = measured(at([(i, 0) for i in range(6)]))
     assert line.loc[("order_of_layers", *ends), "value"] == pytest.approx(1, abs=1e-3)

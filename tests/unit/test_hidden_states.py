@@ -271,7 +271,7 @@ def test_what_another_run_has_left_is_begun_anew(checkpoint, sample, slow_record
     assert part.read_bytes() == (tmp_path / "whole").read_bytes()
 
 
-def test_a_state_that_is_not_finite_is_told_with_layer_and_text(checkpoint, sample, tmp_path):
+def test_a_state_that_is_not_finite_is_reported_with_layer_and_text(checkpoint, sample, tmp_path):
     model = running.load_model(checkpoint("gpt_neox"))
     text = 5
     token = next(t for t in sample.tokens[text] if all(t not in sample.tokens[i] for i in range(10) if i != text))
@@ -287,7 +287,7 @@ def test_a_state_that_is_not_finite_is_told_with_layer_and_text(checkpoint, samp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_values_beyond_float16_are_told_as_such_and_sums_beyond_a_float_are_no_error(checkpoint, sample, tmp_path):
+def test_values_beyond_float16_are_reported_as_such_and_sums_beyond_a_float_are_no_error(checkpoint, sample, tmp_path):
     model = running.load_model(checkpoint("gpt_neox"), precision="float16")
     with torch.no_grad():
         model.embed_in.weight[:] = 60_000  # finite, though their sum is not
@@ -296,7 +296,7 @@ def test_values_beyond_float16_are_told_as_such_and_sums_beyond_a_float_are_no_e
         extracted(model, sample, tmp_path / "states")
 
 
-def test_a_disk_that_is_too_small_is_told_with_both_numbers(checkpoint, sample, monkeypatch, tmp_path):
+def test_a_disk_that_is_too_small_is_reported_with_both_numbers(checkpoint, sample, monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=20_000))
     with pytest.raises(EmbscaleError, match=r"the states take 0\.00 GB, but 0\.00 GB are free"):
         extracted(checkpoint("gpt_neox"), sample, tmp_path / "states")
@@ -355,7 +355,7 @@ def command(folder, texts_file, path, **changes):
     return [str(folder), "--tokenizer", str(folder), "--texts", str(texts_file), *flags, "-o", str(path)]
 
 
-def test_the_command_writes_what_can_be_read_and_a_damaged_file_is_told(checkpoint, texts_file, tmp_path, capsys):
+def test_the_command_writes_what_can_be_read_and_a_damaged_file_is_reported(checkpoint, texts_file, tmp_path, capsys):
     path = tmp_path / "states.safetensors"
     assert execute("states", command(checkpoint("gpt_neox"), texts_file, path)) == 0
     states = hidden_states.load(path)
@@ -422,7 +422,7 @@ def test_the_command_takes_up_its_own_unfinished_file_and_removes_that_of_other_
     assert len(list(tmp_path.iterdir())) == 4
 
 
-def test_an_unknown_family_is_told_how_to_be_added():
+def test_an_unknown_family_is_reported_how_to_be_added():
     with pytest.raises(EmbscaleError, match=r"'mamba': unknown family; .* add the names of its parts to FAMILIES"):
         input_table_names("mamba")
     assert all(output_table_names(model_type) for model_type in FAMILIES)

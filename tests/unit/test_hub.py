@@ -220,7 +220,7 @@ def test_a_fault_that_lasts_is_one_line_and_leaves_no_table(hub, large, fault, c
     assert extract(checkpoint, output) == 0 and torch.equal(stored(output), table)
 
 
-def test_redirects_in_circles_are_told(hub, large, tmp_path, capsys):
+def test_redirects_in_circles_are_reported(hub, large, tmp_path, capsys):
     checkpoint, _ = large("safetensors")
     hub.fault(r"/resolve/.*safetensors", loop=True)
     assert extract(checkpoint, tmp_path / "t.safetensors") == 1
@@ -382,7 +382,7 @@ def test_a_gated_repository_needs_the_token_which_goes_nowhere_else(hub, publish
     assert hub.token not in written
 
 
-def test_offline_what_is_there_serves_and_what_is_not_is_told(hub, large, tmp_path):
+def test_offline_what_is_there_serves_and_what_is_not_is_reported(hub, large, tmp_path):
     checkpoint, _ = large("safetensors")
     output, environment = tmp_path / "t.safetensors", hub.environment(tmp_path / "home")
     assert subprocess.run(command(checkpoint, output), env=environment).returncode == 0
@@ -404,7 +404,7 @@ def test_offline_what_is_there_serves_and_what_is_not_is_told(hub, large, tmp_pa
         ("./nowhere/at-all", "neither a folder here nor a repository"),
     ],
 )
-def test_a_wrong_name_is_told(hub, large, checkpoint, words, tmp_path, capsys):
+def test_a_wrong_name_is_reported(hub, large, checkpoint, words, tmp_path, capsys):
     large("safetensors")
     assert extract(checkpoint, tmp_path / "t.safetensors") == 1 and words in told(capsys)
 

@@ -73,7 +73,7 @@ def test_batches_start_again_when_the_stream_ends():
     assert starts == [0, 32, 0]
 
 
-def test_too_few_tokens_are_told():
+def test_too_few_tokens_are_reported():
     with pytest.raises(EmbscaleError, match="hold 10 tokens, fewer than one batch of 32"):
         next(ladder.batches(np.arange(10), SCHEDULE))
     with pytest.raises(EmbscaleError, match="held-out texts hold 10 tokens"):
@@ -96,7 +96,7 @@ def test_a_given_table_is_scaled_to_the_rows_that_it_replaces():
     assert torch.equal(model.lm_head.weight, other.lm_head.weight)
 
 
-def test_a_table_of_another_shape_is_told():
+def test_a_table_of_another_shape_is_reported():
     with pytest.raises(EmbscaleError, match="20 rows and 8 columns, but the model 20 and 16"):
         ladder.start_from(ladder.build(**SIZES), np.ones((20, 8), np.float32))
     with pytest.raises(EmbscaleError, match="zeros alone"):

@@ -392,7 +392,7 @@ def test_the_studys_own_numbers_are_put_to_the_claims(not_run, claim, effect, ho
     assert found["published_effect"] == pytest.approx(effect, abs=0.001) and found["published_holds"] == holds
 
 
-def test_two_rows_where_one_is_meant_and_missing_columns_are_told():
+def test_two_rows_where_one_is_meant_and_missing_columns_are_reported():
     twice = joined(probes(models(0.8)), probes(models(0.8)))
     with pytest.raises(EmbscaleError, match=r"ladder-w128: probes, .*: 2 rows; give those of one checkpoint"):
         verdict(twice, "above_chance", way="honest", least=0.3)

@@ -141,7 +141,7 @@ def test_states_without_first_positions_say_so(states, tmp_path, capsys):
     assert row["n"] == 0 and np.isnan(row["value"])
 
 
-def test_bad_arguments_are_told(states, tmp_path, capsys):
+def test_bad_arguments_are_reported(states, tmp_path, capsys):
     files = states[4]
     with pytest.raises(SystemExit):
         command("probe", files, tmp_path / "4", "--classifiers", "svm")

@@ -49,7 +49,7 @@ def test_the_study_s_own_grid_splits_by_vector(states):
     assert len(cell.fits[0].true) == 3 * 160 / 5
 
 
-def test_more_than_there_is_is_told(states):
+def test_more_than_there_is_is_reported(states):
     with pytest.raises(EmbscaleError, match="50 texts are wanted, but the states are of 40"):
         grid(states, counts=[10, 50])
     with pytest.raises(EmbscaleError, match="a window of 9 tokens is wanted, but the states are of 8"):
@@ -76,7 +76,7 @@ def transfer(sources, **changes):
     return {(c.trained_on, c.tested_on): c.fits for c in cells}
 
 
-def test_a_classifier_does_not_transfer_to_texts_that_lie_elsewhere_and_a_mixture_helps():
+def test_a_classifier_does_not_transfer_to_texts_in_another_region_and_a_mixture_helps():
     cells = transfer({"a": moved(0, "a", 1), "b": moved(3, "b", 2)})
     assert set(cells) == {(trained, tested) for trained in ("a", "b", "mixed") for tested in ("a", "b")}
     right = {key: np.mean([(f.true == f.predicted).mean() for f in fits]) for key, fits in cells.items()}

@@ -33,13 +33,13 @@ def test_a_split_by_vector_parts_the_layers_of_a_token():
     assert (train.any(axis=0) & test.any(axis=0)).sum() > 50
 
 
-def test_too_little_to_divide_is_told():
+def test_too_little_to_divide_is_reported():
     states = made(noise(2, 10, 3), texts=1)
     with pytest.raises(EmbscaleError, match=r"split by text: 1 groups do not divide into 0\.25"):
         examples.train_test_split(states, everything(states), split="text", test_fraction=0.25, seed=0)
 
 
-def test_a_side_without_a_layer_is_told():
+def test_a_side_without_a_layer_is_reported():
     states = made(noise(3, 3, 2), texts=3)
     with pytest.raises(EmbscaleError, match="has no vector of"):
         for seed in range(20):

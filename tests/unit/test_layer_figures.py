@@ -130,7 +130,7 @@ def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_missing_column_is_told(name, tmp_path, capsys):
+def test_a_missing_column_is_reported(name, tmp_path, capsys):
     column = importlib.import_module(f"embscale.figures.{name}").COLUMNS[0]
     FIGURES[name][0]().drop(columns=column).to_csv(tmp_path / "rows.csv", index=False)
     files = ["--svg", str(tmp_path / "a.svg"), "--partial", str(tmp_path / "a.md")]
@@ -160,7 +160,7 @@ def test_a_heat_map_holds_both_halves_and_a_diagonal():
 
 
 @pytest.mark.parametrize("blocks", [5, 48])
-def test_names_of_many_layers_do_not_lie_on_each_other(blocks):
+def test_names_of_many_layers_do_not_overlap(blocks):
     layers = ("embedding", *(f"block {i}" for i in range(1, blocks + 1)))
     axes = layer_norms.draw(norm_rows(layers)).axes[0]
     places, names = axes.get_xticks(), [label.get_text() for label in axes.get_xticklabels()]

@@ -31,7 +31,7 @@ def made(checkpoint_folder, tokenizer_folder, texts_file, tmp_path_factory):
     return folder
 
 
-def test_rows_and_figures_lie_in_the_folder_with_their_notes(made):
+def test_rows_and_figures_are_in_the_folder_with_their_notes(made):
     rows = pd.read_csv(made / "probes.csv")
     assert set(rows["seed"]) == {"1", "2", "all"} and set(rows["split"]) == {"text"}
     assert set(rows["control"]) == {"none", "scalar_norm"} and set(rows["tokens"]) == {8}
@@ -69,7 +69,7 @@ def test_faithful_adds_the_studys_own_protocol(checkpoint_folder, tokenizer_fold
     assert f"{100 * value:.1f} %" in (tmp_path / "figures" / "layer_accuracy.md").read_text()
 
 
-def test_storage_is_told_and_refused_over_budget(checkpoint_folder, tokenizer_folder, texts_file, tmp_path, capsys):
+def test_storage_is_reported_and_refused_over_budget(checkpoint_folder, tokenizer_folder, texts_file, tmp_path, capsys):
     words = ("--split", "text", "--tokenizer", str(tokenizer_folder), "--storage-gb", "1e-6")
     assert layers(checkpoint_folder, texts_file, tmp_path / "out", *words) == 1
     told = capsys.readouterr().err

@@ -122,7 +122,7 @@ def test_the_command_writes_rows_and_skips_encoders_with_the_reason(checkpoint, 
     assert "bert is an encoder" in (tmp_path / "lens.csv.note.json").read_text("utf-8")
 
 
-def test_states_of_another_model_are_told(checkpoint):
+def test_states_of_another_model_are_reported(checkpoint):
     _, states = captured(checkpoint("llama"))
     model = logit_lens.load_model(checkpoint("llama"))
     shorter = dataclasses.replace(states, arrays={k: v for k, v in states.arrays.items() if k != "block 2"})

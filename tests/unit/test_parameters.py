@@ -141,7 +141,7 @@ def test_good_parameters_pass(problems):
         ),
     ],
 )
-def test_a_problem_is_told_in_one_line(problems, text, line):
+def test_a_problem_is_reported_in_one_line(problems, text, line):
     assert problems(text) == [line]
 
 
@@ -149,7 +149,7 @@ def test_a_missing_key_is_named_with_what_it_may_hold(problems):
     assert problems("", drop=["seed"]) == ["params.yaml: seed: missing; allowed: a whole number at least 0"]
 
 
-def test_all_problems_are_told_together(problems):
+def test_all_problems_are_reported_together(problems):
     lines = problems("{a: b, seed: -1, ladder: {stepz: 3, rate: 7}}")
     assert [line.split(":")[1].strip() for line in lines] == ["a", "ladder.rate", "ladder.stepz", "seed"]
 

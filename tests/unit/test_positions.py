@@ -66,7 +66,7 @@ def test_no_family_without_learned_positions_has_a_table(checkpoint, model_type)
         positions.table_with_positions(config, np.ones((2, 16), np.float32), read)
 
 
-def test_a_family_without_a_known_scheme_is_told(monkeypatch):
+def test_a_family_without_a_known_scheme_is_reported(monkeypatch):
     monkeypatch.setitem(FAMILIES, "xlnet", FAMILIES["llama"])
     with pytest.raises(EmbscaleError, match=r"^model_type 'xlnet': no scheme of positions is known"):
         positions.scheme({"model_type": "xlnet"})
@@ -152,7 +152,7 @@ def test_what_cannot_be_computed_is_not_a_number():
 
 
 @pytest.mark.parametrize("left", [0, 2])
-def test_a_missing_or_empty_table_is_told(checkpoint, left):
+def test_a_missing_or_empty_table_is_reported(checkpoint, left):
     config, read = read_checkpoint(checkpoint("opt"))
     shorter = (lambda endings: read(endings)[:left]) if left else (lambda endings: None)
     with pytest.raises(
@@ -231,7 +231,7 @@ def test_relative_biases_are_those_of_the_model(checkpoint):
         np.testing.assert_allclose(rows[np.arange(40) - query], expected[:, query], rtol=1e-6)
 
 
-def test_a_checkpoint_without_its_biases_is_told(checkpoint):
+def test_a_checkpoint_without_its_biases_is_reported(checkpoint):
     config, _ = read_checkpoint(checkpoint("t5"))
     with pytest.raises(EmbscaleError, match=r"relative_attention_bias\.weight: expected 32 × 2, found nothing"):
         positions.position_rows(config, lambda endings: None, places=4, seeds=[])
@@ -280,7 +280,7 @@ def test_empty_texts_stay_empty():
     ("texts", "words"),
     [([[1] * 5], "5 tokens, but there are 4 learned positions"), ([[10]], "the token 10: the table has 10 rows")],
 )
-def test_texts_that_do_not_fit_are_told(texts, words):
+def test_texts_that_do_not_fit_are_reported(texts, words):
     with pytest.raises(EmbscaleError, match=words):
         positions.with_positions(bag(*texts), 10, 4)
 
@@ -319,7 +319,7 @@ def test_the_command_reads_a_table_of_positions_by_itself(checkpoint, tmp_path):
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
-def test_a_missing_checkpoint_is_told(tmp_path, capsys):
+def test_a_missing_checkpoint_is_reported(tmp_path, capsys):
     assert execute("positions", [str(tmp_path / "none"), *KEYS, "-o", str(tmp_path / "a.csv")]) == 1
     assert "neither a folder or file here nor a repository" in capsys.readouterr().err
 

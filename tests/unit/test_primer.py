@@ -66,7 +66,7 @@ def test_torch_too_stores_the_gradient_of_used_rows_alone():
 
 
 @pytest.mark.parametrize("wrong", [[-1], [50]])
-def test_an_id_without_a_row_is_told(wrong):
+def test_an_id_without_a_row_is_reported(wrong):
     with pytest.raises(EmbscaleError, match=r"^ids from -?\d+ to -?\d+: the table has the rows 0 to 49$"):
         lookup.lookup(TABLE, np.array(wrong))
 
@@ -165,7 +165,7 @@ def test_a_place_moves_every_word_by_the_same_vector(tokenizer, table):
     assert (moved["x", 5] - moved["x", 0]).abs().min() > 1e-3
 
 
-def test_too_few_words_for_a_picture_are_told(tokenizer, table):
+def test_too_few_words_for_a_picture_are_reported(tokenizer, table):
     with pytest.raises(EmbscaleError, match="2 are single tokens; a picture needs 3 at least"):
         space.space_rows(tokenizer, table, ["the", "of", "xylophone"])
 
@@ -201,7 +201,7 @@ def test_products_of_sinusoidal_positions_depend_on_distance_alone():
     np.testing.assert_allclose(found, products[0] / products[0, 0])
 
 
-def test_an_odd_width_is_told():
+def test_an_odd_width_is_reported():
     with pytest.raises(EmbscaleError, match=r"^width 7: columns come in pairs"):
         sinusoidal.sinusoidal(3, 7)
 
@@ -339,12 +339,12 @@ def test_what_sees_order_in_texts(tokenizer, table):
     assert (rows["n"] == 1).all()
 
 
-def test_texts_of_other_tokens_are_told(tokenizer, table):
+def test_texts_of_other_tokens_are_reported(tokenizer, table):
     with pytest.raises(EmbscaleError, match=r"^text ' of the': expected the tokens of ' the of' in another order"):
         order.order_rows(tokenizer, table, [" the of", " of the"], layers=1, seed=1)
 
 
-def test_more_tokens_than_learned_positions_are_told():
+def test_more_tokens_than_learned_positions_are_reported():
     positions = RANDOM.standard_normal((4, 6))
     np.testing.assert_array_equal(order.add_positions(TABLE[:3], positions), TABLE[:3] + positions[:3])
     with pytest.raises(EmbscaleError, match=r"^5 tokens: there are 4 learned positions"):

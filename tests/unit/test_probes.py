@@ -29,12 +29,12 @@ def values(fits, layers, seeds=(0,), **options):
     return rows[(rows["seed"] == "all") & rows["layer"].isna()].set_index("metric")["value"]
 
 
-def test_layers_far_apart_are_all_told():
+def test_layers_far_apart_are_all_distinguished():
     states = noise(3, 200, 4) + 20 * np.arange(3)[:, None, None]
     assert accuracy(made(states)) == 1
 
 
-def test_layers_alike_are_told_by_chance_only():
+def test_similar_layers_are_distinguished_by_chance_only():
     correct = [accuracy(made(noise(4, 400, 4, seed)), seed=seed) for seed in range(4)]
     assert np.mean(correct) == pytest.approx(0.25, abs=0.05)
 
@@ -183,7 +183,7 @@ def test_without_their_means_layers_are_beyond_a_linear_classifier_but_not_beyon
     assert set(share["tree"].index) == {"0", "1", "all"}
 
 
-def test_what_has_not_converged_is_flagged_and_told(capsys, monkeypatch):
+def test_what_has_not_converged_is_flagged_and_reported(capsys, monkeypatch):
     monkeypatch.setattr(classifiers, "ITERATIONS", 1)
     states = made(noise(2, 200, 3) + np.arange(2)[:, None, None])
     rows = probes.classifier_rows(fits(states, (3,)), (3,), states.classes, resamples=10, seed=0)

@@ -50,7 +50,7 @@ def test_without_a_record_the_page_says_so(tmp_path):
     assert len(kept_results.compared_files(run, tmp_path / "none")) == 2
 
 
-def test_a_difference_is_told_with_its_size(tmp_path):
+def test_a_difference_is_reported_with_its_size(tmp_path):
     run = write(tmp_path / "run", changed(SCORES, 1, "0.20", "0.23"), changed(LAYERS, 2, "0.8", "0.79"))
     told = kept_results.variables(run, write(tmp_path / "record"))
     assert told["whose"] == "local"
@@ -69,7 +69,7 @@ def test_whatever_was_measured_must_be_equal_to_pass_for_the_record(tmp_path, in
 
 
 @pytest.mark.parametrize("before", ["none", "equal", "other"])
-def test_the_record_is_replaced_and_the_difference_told(tmp_path, monkeypatch, capsys, before):
+def test_the_record_is_replaced_and_the_difference_is_reported(tmp_path, monkeypatch, capsys, before):
     monkeypatch.chdir(tmp_path)
     kept = write(tmp_path / "kept", changed(SCORES, 1, "0.20", "0.23"))
     (kept / "metrics.json").write_text("{}")

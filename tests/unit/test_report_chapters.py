@@ -149,7 +149,7 @@ def test_command_writes_pages_and_one_note(source, tmp_path, monkeypatch):
     assert note["params"]["commit"] == "abc1234"
 
 
-def test_a_link_without_an_address_is_told(source, tmp_path, capsys):
+def test_a_link_without_an_address_is_reported(source, tmp_path, capsys):
     assert execute("chapters", [str(source), "--link", "Explorer", "-o", str(tmp_path / "site")]) == 1
     assert "--link Explorer: expected TITLE=URL" in capsys.readouterr().err
 

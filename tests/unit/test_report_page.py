@@ -281,7 +281,7 @@ def test_broken_or_foreign_constructs_stop_the_page(tmp_path, body, line, words)
     assert words in message
 
 
-def test_problems_in_an_included_file_are_found_there_and_told_together(tmp_path):
+def test_problems_in_an_included_file_are_found_there_and_reported_together(tmp_path):
     files = {"parts/a.md": "text\n\nSee @fig-lost.\n"}
     message = refusal(tmp_path, "{{< include parts/a.md >}}\n\nAnd [@lost2000].", files=files)
     assert "2 problems, no page made" in message

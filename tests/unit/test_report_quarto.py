@@ -191,7 +191,7 @@ def test_a_failing_quarto_is_reported(fake_quarto, tmp_path):
         ("", "it said nothing"),
     ],
 )
-def test_a_failure_is_told_in_quartos_words_on_one_line(log, words):
+def test_a_failure_is_reported_in_quartos_words_on_one_line(log, words):
     assert quarto.failure(log) == words
 
 
@@ -331,7 +331,7 @@ def test_quarto_by_hand_gives_the_whole_page(completed):
 
 
 @real
-def test_the_real_quarto_is_told_by_its_own_error(tmp_path):
+def test_the_real_quarto_is_reported_by_its_own_error(tmp_path):
     source = write_report(tmp_path / "report", "Text.")
     (source.parent / "_quarto.yml").write_text(PROJECT.replace("type: default", "type: nonsense"), "utf-8")
     with pytest.raises(EmbscaleError, match=r"Quarto failed: ERROR: .*nonsense") as error:

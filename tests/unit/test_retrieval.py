@@ -299,7 +299,7 @@ def test_metrics_name_a_depth_that_is_kept(data, tokenised):
         Scorer(data, *tokenised, depth=5).per_query(random_table(300, 8, 0), ["ndcg_at_10"])
 
 
-def test_a_gpu_that_is_not_there_is_told(monkeypatch):
+def test_a_gpu_that_is_not_there_is_reported(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert choose_device("auto").type == "cpu"
     with pytest.raises(EmbscaleError, match="finds no GPU"):

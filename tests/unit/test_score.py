@@ -169,7 +169,7 @@ def test_tokens_made_before_give_the_same_scores(score, folder, tokenizer_folder
     pd.testing.assert_frame_equal(found, expected)
 
 
-def test_several_tasks_share_tables_and_are_told_apart(score, folder, tmp_path):
+def test_several_tasks_share_tables_and_are_distinguished(score, folder, tmp_path):
     import shutil
 
     other = shutil.copytree(folder, tmp_path / "Other")
@@ -242,7 +242,7 @@ def test_pooling_goes_into_the_rows(score, table, pooling):
         ),
     ],
 )
-def test_what_does_not_fit_is_told_in_one_line(score, capsys, words, message):
+def test_what_does_not_fit_is_reported_in_one_line(score, capsys, words, message):
     import re
 
     assert isinstance(score(*words), int)
@@ -250,7 +250,7 @@ def test_what_does_not_fit_is_told_in_one_line(score, capsys, words, message):
     assert last.startswith("embscale score: ") and re.search(message, last), last
 
 
-def test_a_table_with_values_that_are_no_numbers_is_told(score, tmp_path, capsys):
+def test_a_table_with_values_that_are_no_numbers_is_reported(score, tmp_path, capsys):
     path = tmp_path / "broken.safetensors"
     table_files.save(path, np.full((ROWS, 4), np.nan, np.float32), {})
     for words in ([path], [path, "--variants", "centred"]):
@@ -258,7 +258,7 @@ def test_a_table_with_values_that_are_no_numbers_is_told(score, tmp_path, capsys
         assert "not finite numbers" in capsys.readouterr().err
 
 
-def test_tokens_of_other_texts_or_of_another_protocol_are_told(score, folder, tokenizer_folder, tmp_path, capsys):
+def test_tokens_of_other_texts_or_of_another_protocol_are_reported(score, folder, tokenizer_folder, tmp_path, capsys):
     made = tmp_path / "tokens.safetensors"
     argv = [folder, "--tokenizer", tokenizer_folder, "--max-length", 2048, "--special-tokens", "exclude", "-o", made]
     assert execute("tokenize", list(map(str, argv))) == 0

@@ -46,7 +46,7 @@ def test_a_doubled_score_stops(per_query):
 
 
 @pytest.mark.parametrize("where", ["data", "end"])
-def test_a_damaged_file_is_told(per_query, tmp_path, where):
+def test_a_damaged_file_is_reported(per_query, tmp_path, where):
     path = tmp_path / "scores.parquet"
     scores.write_parquet(per_query, path)
     pd.testing.assert_frame_equal(scores.read_parquet(path), per_query)

@@ -84,7 +84,7 @@ def test_data_beside_a_reached_module_counts_except_in_the_root_package(tree):
     assert reached(root, "embscale.page.a") == ["__init__.py", "page/__init__.py", "page/a.py", "page/style.css"]
 
 
-def test_a_command_reaches_the_entry_point_and_what_it_is_told_to(tree):
+def test_a_command_reaches_the_entry_point_and_what_its_arguments_name(tree):
     root = tree({"__main__.py": "import embscale.cli", "cli/make_it.py": "import embscale.b", "b.py": ""})
     tree({"figures/__init__.py": "", "figures/one.py": "", "figures/two.py": "", "cli/other.py": ""})
     assert sources.command_sources("make-it", "embscale.figures.one", root=root) == [

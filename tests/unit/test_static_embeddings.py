@@ -130,7 +130,7 @@ def test_the_svd_is_that_of_numpy(grouped):
     assert (table[np.abs(table).argmax(axis=0), range(5)] > 0).all()
 
 
-def test_more_columns_than_tokens_are_told(grouped):
+def test_more_columns_than_tokens_are_reported(grouped):
     counts = static_embeddings.cooccurrences(grouped, vocab_size=VOCABULARY, window=3)
     with pytest.raises(EmbscaleError, match="20 columns: the PPMI of 20 distinct tokens has at most 19"):
         static_embeddings.ppmi_svd(counts, dims=20, seed=1)
@@ -144,7 +144,7 @@ def test_more_columns_than_tokens_are_told(grouped):
         ([[0, 1], [2, 3, 4]], 3, "window 3: the longest text holds 3 tokens"),
     ],
 )
-def test_texts_of_which_no_table_can_be_made_are_told(texts, window, words):
+def test_texts_of_which_no_table_can_be_made_are_reported(texts, window, words):
     with pytest.raises(EmbscaleError, match=words):
         static_embeddings.check(joined(texts), vocab_size=9, window=window)
 

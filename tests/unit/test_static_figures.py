@@ -119,7 +119,7 @@ def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
         ("warm_start", lambda: warm_rows()[lambda rows: rows["metric"] == "heldout_loss"], "No language model"),
     ],
 )
-def test_what_was_not_run_is_told(name, rows, reason, tmp_path):
+def test_what_was_not_run_is_reported(name, rows, reason, tmp_path):
     assert drawn(name, tmp_path, rows())[1].startswith(reason)
 
 

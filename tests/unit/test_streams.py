@@ -36,7 +36,7 @@ def test_the_beginning_of_a_stream_cuts_its_last_text(texts, length):
     ]
 
 
-def test_tokens_of_other_documents_are_told(tmp_path, texts):
+def test_tokens_of_other_documents_are_reported(tmp_path, texts):
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text(json.dumps({"_id": "a", "text": "x", "metadata": {"split": "train"}}) + "\n", "utf-8")
     tokens.save(tmp_path / "t.safetensors", {"documents": texts}, {})

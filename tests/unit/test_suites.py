@@ -230,14 +230,14 @@ def test_steps_can_be_folders(own):
         ("a: [\n", "suites.yaml, line"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(own, text, line):
+def test_what_is_wrong_is_reported_in_one_line(own, text, line):
     with pytest.raises(EmbscaleError) as raised:
         own(text)
     message = str(raised.value)
     assert line in message and "suites.yaml" in message and "\n" not in message
 
 
-def test_wrong_pins_are_told(tmp_path, own):
+def test_wrong_pins_are_reported(tmp_path, own):
     own()
     for commit in (COMMIT[:12], COMMIT.upper(), int("1" * 40)):
         (tmp_path / "pins.yaml").write_text(yaml.safe_dump({"me/small@main": {"commit": commit}}))
@@ -341,7 +341,7 @@ def test_a_model_of_two_suites_comes_once_with_its_last_checkpoint_last(registry
         (["mine"], {"local_paths": {"small": "/no/such"}}, "hub.local_paths.small: /no/such: no such folder"),
     ],
 )
-def test_slips_in_a_study_are_told(own, names, more, line):
+def test_slips_in_a_study_are_reported(own, names, more, line):
     with pytest.raises(EmbscaleError, match=re.escape(line)):
         plan(own(), *names, **more)
 

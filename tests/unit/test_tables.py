@@ -58,7 +58,7 @@ def test_joined_blocks_are_the_table(heights, dims):
     assert np.array_equal(table_files.join(np.split(table, np.cumsum(heights)[:-1]), len(table)), table)
 
 
-def test_a_table_survives_the_disk_and_a_damaged_one_is_told(tmp_path):
+def test_a_table_survives_the_disk_and_a_damaged_one_is_reported(tmp_path):
     path, table = tmp_path / "t.safetensors", normal(5, 4)
     table_files.save(path, table, {"tensor": "x"})
     assert np.array_equal(table_files.load(path), table)

@@ -58,7 +58,7 @@ def test_every_library_that_a_command_loads_has_one_thread():
 
 @pytest.mark.skipif(CORES == 1, reason="one core: OpenBLAS starts no second thread")
 @pytest.mark.parametrize("words", TWO)
-def test_or_as_many_as_it_was_told(words):
+def test_or_as_many_as_requested(words):
     assert pools("meanwhile", words) == [{2}]
 
 

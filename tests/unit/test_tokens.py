@@ -42,7 +42,7 @@ def test_counts_add_up(tokenizer):
         assert np.array_equal(ids[part], expected[0]) and np.array_equal(counts[part], expected[1])
 
 
-def test_survive_the_disk_and_a_damaged_file_is_told(tokenizer, tmp_path):
+def test_survive_the_disk_and_a_damaged_file_is_reported(tokenizer, tmp_path):
     path = tmp_path / "tokens.safetensors"
     group = tokens.tokenise(TEXTS, tokenizer, max_length=100, special_tokens=False)
     tokens.save(path, {"documents": group}, {"data_sha256": "x"})
@@ -53,7 +53,7 @@ def test_survive_the_disk_and_a_damaged_file_is_told(tokenizer, tmp_path):
         tokens.load(path)
 
 
-def test_a_broken_tokenizer_is_told(tmp_path):
+def test_a_broken_tokenizer_is_reported(tmp_path):
     with pytest.raises(EmbscaleError, match=r"tokenizer\.json: no such file"):
         tokens.load_tokenizer(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")

@@ -44,7 +44,7 @@ def by_hand(folder):
     return {name.replace("lm_head", "embed_out"): weight for name, weight in model.state_dict().items()}
 
 
-def test_the_rung_is_the_one_trained_by_hand_each_time(study):
+def test_the_model_is_the_one_trained_by_hand_each_time(study):
     assert command(study, "a") == 0 == command(study, "b")
     made, expected = weights(study, "a"), by_hand(study)
     assert made.keys() <= expected.keys() and all(torch.equal(made[name], expected[name]) for name in made)

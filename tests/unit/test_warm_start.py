@@ -52,7 +52,7 @@ def test_each_start_is_what_it_is_called(study):
         assert np.array_equal(found[0], found[6]) == start.endswith("frozen")
 
 
-def test_a_random_start_is_the_rung_of_the_ladder(study):
+def test_a_random_start_is_the_model_of_the_ladder(study):
     given = settings(study)
     losses, found = losses_and_tables("random", checkpoints=[6], **given)
     model = ladder.build(**SHAPE, width=8, context=8, seed=3, positions="rotary")
@@ -78,7 +78,7 @@ def test_rows_hold_losses_and_scores_at_both_ends(study):
     assert low[1] == high[1] == pytest.approx(0.2) and low[0] < 0.5 < high[0]
 
 
-def test_what_does_not_fit_is_told(study):
+def test_what_does_not_fit_is_reported(study):
     with pytest.raises(EmbscaleError, match="checkpoint 7: training ends after 6 steps"):
         losses_and_tables("random", checkpoints=[0, 7], **settings(study))
     with pytest.raises(EmbscaleError, match="12 rows and 8 columns, but the model 14 and 8"):

@@ -321,7 +321,7 @@ def test_files_of_questions_are_read(tmp_path):
         (words.read_similarities, "", "no pairs"),
     ],
 )
-def test_broken_files_are_told(read, text, message, tmp_path):
+def test_broken_files_are_reported(read, text, message, tmp_path):
     path = tmp_path / "file.txt"
     path.write_text(text, "utf-8")
     with pytest.raises(EmbscaleError, match=message):
@@ -396,7 +396,7 @@ def test_the_command_writes_the_same_rows_for_every_table_variant_and_form(tmp_p
     assert bands["total"]["all"] == bands["total"][list(words.BANDS)].sum()
 
 
-def test_a_table_of_another_tokenizer_is_told(tmp_path, tokenizer_folder, capsys):
+def test_a_table_of_another_tokenizer_is_reported(tmp_path, tokenizer_folder, capsys):
     table_files.save(tmp_path / "t.safetensors", np.ones((20, 4), np.float32), {})
     given = [str(tmp_path / "t.safetensors"), "--tokenizer", str(tokenizer_folder), "-o", str(tmp_path / "w.csv")]
     assert execute("words", given) == 1

@@ -238,7 +238,7 @@ def test_without_verification_a_flipped_byte_is_accepted(origin, remote):
     assert clone.dvc("status").stdout == "Data and pipelines are up to date.\n"
 
 
-def test_a_missing_object_is_told_and_a_push_from_nothing_mends_it(origin, remote):
+def test_a_missing_object_is_reported_and_a_push_from_nothing_fixes_it(origin, remote):
     clone = publish(origin, remote)
     remote.remove(remote.object_of(origin.root / "results/7.bin"))
     done = clone.dvc("pull", check=False)
@@ -253,7 +253,7 @@ def test_a_missing_object_is_told_and_a_push_from_nothing_mends_it(origin, remot
     assert contents(clone) == contents(origin)
 
 
-def test_a_record_that_was_not_pushed_is_told(origin, remote):
+def test_a_record_that_was_not_pushed_is_reported(origin, remote):
     clone = publish(origin, remote)
     origin.write({"make.py": MAKE.replace("seed(1)", "seed(2)")})
     origin.dvc("repro", "-q")

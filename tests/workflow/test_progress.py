@@ -74,7 +74,7 @@ def test_who_asks_for_more_gets_all_that_snakemake_says(reporting, flag):
     assert "rule make:" in told and "Job stats:" in told and "0/4" not in told
 
 
-def test_nothing_to_do_is_told(reporting):
+def test_nothing_to_do_is_reported(reporting):
     reporting.snakemake(*RUN)
     assert "Nothing to be done" in reporting.snakemake(*RUN).stdout
 

@@ -126,7 +126,9 @@ def test_a_report_of_ones_own_leaves_the_clone_clean_and_does_not_pass_for_the_r
     assert f"are not the recorded ones (scores: {len(rows) - 1} of {len(rows)} equal to the last digit" in page
 
 
-def test_after_a_report_on_another_processor_the_record_is_replaced_and_the_difference_told(study, project, tmp_path):
+def test_after_a_report_on_another_processor_the_record_is_replaced_and_the_difference_is_reported(
+    study, project, tmp_path
+):
     study.git("clone", "-q", str(study.root), str(tmp_path / "elsewhere"))
     toy = project(tmp_path / "elsewhere")
     set_up(toy)
@@ -210,7 +212,7 @@ def test_a_part_of_an_older_record_is_not_recorded_as_of_now(computed):
     "path", ["scores.csv", "per_query/NetworkXSeeAlso/ladder-w8.parquet", "tables/ladder-w8/step6.safetensors"]
 )
 @pytest.mark.parametrize("change", [lambda content: content[:-7], lambda content: content.replace(b"0", b"1", 1)])
-def test_a_truncated_or_edited_result_stops_every_run_and_fetch_mends_it(computed, path, change):
+def test_a_truncated_or_edited_result_stops_every_run_and_fetch_fixes_it(computed, path, change):
     found = computed.root / RESULTS / path
     whole = found.read_bytes()
     edit(found, change)
