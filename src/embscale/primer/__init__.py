@@ -1,4 +1,5 @@
 """The ideas behind embedding tables as small pieces of code, each with an identity that its test checks.
 
-They are written to be read, in NumPy, one idea to a module; the models of the study use their libraries' own.
+They are written for readers, in NumPy, one idea per module; the study's models use the implementations of their
+libraries.
 """

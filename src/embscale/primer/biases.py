@@ -1,4 +1,4 @@
-"""Positions as a number added to the attention of two places: ALiBi, and the relative bias of T5."""
+"""Positions as biases added to attention scores: ALiBi, and the relative bias of T5."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def alibi_slopes(heads: int) -> np.ndarray:
 
 
 def alibi_bias(heads: int, places: int) -> np.ndarray:
-    """What is added to the attention of a query for a key so many places before it, ``[heads, places]``."""
+    """The bias of a query's attention to keys 0, 1, 2 ... positions before it, ``[heads, places]``."""
     return alibi_slopes(heads)[:, None] * -np.arange(places)
 
 
 def relative_bucket(relative: np.ndarray, *, buckets: int, max_distance: int, bidirectional: bool) -> np.ndarray:
-    """Which learned number T5 adds for a relative place (Raffel et al. 2020, section 2.1, and its code).
+    """The bucket of T5's learned bias for a relative position (Raffel et al. 2020, section 2.1, and its code).
 
-    Each of the nearest places has a bucket of its own, then they widen by a constant factor up to `max_distance`, and
-    all beyond share the last.
+    Each of the nearest positions has its own bucket; then buckets widen by a constant factor up to `max_distance`, and
+    all positions beyond share the last.
 
     Args:
-        relative: place of the key less that of the query.
+        relative: position of the key minus that of the query.
         buckets: how many there are.
-        max_distance: from which on places share the last.
+        max_distance: distance from which positions share the last bucket.
         bidirectional: half of the buckets are for keys after the query; otherwise these share bucket 0.
 
     Returns:
@@ -58,7 +58,7 @@ def relative_bucket(relative: np.ndarray, *, buckets: int, max_distance: int, bi
 
 
 def bias_rows(*, heads: int, places: int, buckets: int, max_distance: int) -> pd.DataFrame:
-    """Both for the figure.
+    """Rows of both kinds of biases for the figure.
 
     Returns:
         A row for each number: ``scheme`` (alibi or relative), ``head`` (-1 for buckets, which all heads share),

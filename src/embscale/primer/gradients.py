@@ -49,7 +49,7 @@ def finite_differences(function: Callable[[np.ndarray], np.ndarray], at: np.ndar
 def next_token_gradients(
     inputs: np.ndarray, outputs: np.ndarray, ids: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Loss and gradients of the smallest language model: look a token up, score every token as the next one.
+    """Loss and gradients of a minimal language model: look up a token, score every token as the next one.
 
     The logits at a place are ``outputs @ inputs[token]``, the loss is the mean cross-entropy of the next token.  With
     p the predicted probabilities and h the one-hot vectors of the next tokens, the gradient with respect to the logits
@@ -72,7 +72,7 @@ def next_token_gradients(
 
 
 def gradient_rows(tokenizer: Tokenizer, table: np.ndarray, text: str) -> pd.DataFrame:
-    """Which rows of a tied table a text teaches, on the way in and on the way out.
+    """Which rows of a tied table receive gradients from a text, by way of the input and of the output.
 
     Returns:
         A row for each of the table's: ``id``, ``token`` as it reads in the text (empty if not in it), ``uses`` as an

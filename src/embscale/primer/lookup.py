@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def one_hot(ids: np.ndarray, rows: int) -> np.ndarray:
-    """For each id a vector that is 1 at its place and 0 elsewhere, float64 ``[*ids.shape, rows]``."""
+    """One-hot vectors of ids, float64 ``[*ids.shape, rows]``."""
     _check(ids, rows)
     vectors = np.zeros((ids.size, rows))
     vectors[np.arange(ids.size), ids.ravel()] = 1
@@ -43,8 +43,8 @@ def lookup(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
 def lookup_gradient(upstream: np.ndarray, ids: np.ndarray, rows: int) -> np.ndarray:
     """Gradient of a loss with respect to the table, from that with respect to the vectors that were looked up.
 
-    A scatter-add: each row receives the sum over the places at which it was used, an unused row nothing.  The same as
-    ``one_hot(ids, rows).T @ upstream``, which is what the chain rule makes of the product.
+    A scatter-add: each row receives the sum over the positions at which it was used; unused rows receive nothing.  The
+    same as ``one_hot(ids, rows).T @ upstream``, which is what the chain rule makes of the product.
 
     Args:
         upstream: ``[*ids.shape, dims]``.
@@ -64,7 +64,7 @@ def lookup_gradient(upstream: np.ndarray, ids: np.ndarray, rows: int) -> np.ndar
 
 
 def _check(ids: np.ndarray, rows: int) -> None:
-    # A negative index would be taken for one from the end.
+    # A negative index would count from the end.
     if ids.size and not (ids.min() >= 0 and ids.max() < rows):
         raise EmbscaleError(f"ids from {ids.min()} to {ids.max()}: the table has the rows 0 to {rows - 1}")
 
@@ -104,7 +104,7 @@ def lookup_rows(tokenizer: Tokenizer, table: np.ndarray, text: str, *, columns: 
     near = (ids[:, None] + np.arange(-neighbours, neighbours + 1)).clip(0, len(table) - 1)
     shown = np.unique(near)
     frames = []
-    # Only the columns of the one-hot vectors that stand for the rows shown; all others are zeros.
+    # Only the one-hot columns of the rows shown; all others are zeros.
     hot = one_hot(np.searchsorted(shown, ids), len(shown))
     names = dict(zip(ids.tolist(), words, strict=True))
     for place, (token, word) in enumerate(zip(ids, words, strict=True)):

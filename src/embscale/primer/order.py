@@ -17,7 +17,7 @@ from embscale.primer.sinusoidal import sinusoidal
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# Relative differences below this are of no other origin than the order of additions.
+# Relative differences below this come only from the order of additions.
 ROUNDING = 1e-12
 
 
@@ -42,9 +42,9 @@ def add_positions(vectors: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def attention(states: np.ndarray, weights: np.ndarray, *, causal: bool) -> np.ndarray:
-    """One layer of self-attention with one head and a residual, before which vectors are brought to one length.
+    """One layer of single-head self-attention with a residual connection, on normalised vectors.
 
-    Nothing in it knows of places, except that a causal mask lets a token see those before it.
+    It has no position information, except that a causal mask restricts each token to earlier ones.
 
     Args:
         states: ``[tokens, dims]``.
@@ -65,7 +65,7 @@ def attention(states: np.ndarray, weights: np.ndarray, *, causal: bool) -> np.nd
 def order_rows(
     tokenizer: Tokenizer, table: np.ndarray, texts: Sequence[str], *, layers: int, seed: int
 ) -> pd.DataFrame:
-    """How far texts of the same tokens in other orders differ from the first, at every depth of a random model.
+    """Differences between texts with the same tokens in other orders, at every depth of a random model.
 
     Args:
         tokenizer: its ids are rows of the table.
@@ -77,7 +77,7 @@ def order_rows(
     Returns:
         A row for each ``mask`` (none or causal), ``positions`` (none or sinusoidal), number of ``layers`` from 0 and
         ``vector`` (pooled, the mean over tokens; last, the last token's): the largest relative difference to the first
-        text as ``value``, and the number of texts compared as ``n``.  Differences that rounding alone makes are 0.
+        text as ``value``, and the number of texts compared as ``n``.  Differences from rounding only are set to 0.
 
     Raises:
         EmbscaleError: there is one text alone, one has other tokens than the first, or ends with another.

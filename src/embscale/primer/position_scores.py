@@ -1,8 +1,8 @@
-"""What adding learned positions to the rows of a table changes in retrieval.
+"""Effect on retrieval of adding learned positions to the rows of a table.
 
-The mean over a text of row plus position is the mean of the rows plus that of the first positions, as many as the text
-is long (`positions.with_positions`): something that tells of a text its length alone.  Random positions of the same
-scale say how much of a change that makes by itself.
+The mean over a text of row plus position is the mean of its rows plus the mean of its positions, which depends only on
+the text's length (`positions.with_positions`).  Random positions of the same scale show how large the effect of length
+by itself is.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def position_score_rows(
     resamples: int,
     bootstrap_seed: int,
 ) -> pd.DataFrame:
-    """Scores of a table alone and with positions added, and how far each pair of them is apart.
+    """Scores of a table alone and with positions added, and their differences.
 
     Args:
         data: a retrieval task.
         documents: its tokens; texts are cut where positions end.
         queries: the same.
-        table: rows as block 1 gets them but for the positions, ``[tokens, width]``.
-        vectors: the positions, the first place's first, ``[places, width]``.
+        table: rows as block 1 receives them, without the positions, ``[tokens, width]``.
+        vectors: the position vectors in order, ``[places, width]``.
         metric: MTEB's name of it.
         seeds: of random positions of the same scale, and of random tables without any.
         resamples: of the bootstrap over queries, the same for all, so that differences are paired.

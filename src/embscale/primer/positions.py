@@ -1,8 +1,8 @@
-"""What a model does to tell places apart: tables of learned positions, rotary angles, biases of attention.
+"""How a model represents positions: tables of learned positions, rotary angles, attention biases.
 
-Learned positions are a table of their own, added to the rows (GPT-2, OPT, BERT).  The other schemes work inside the
-blocks and follow from ``config.json``, but for T5's learned biases.  What two places have to do with each other is a
-matter of their distance in each of them; a learned table has to find that out.
+Learned positions are a table of their own, added to the rows (GPT-2, OPT, BERT).  The other schemes act inside the
+blocks and follow from ``config.json``, except for T5's learned biases.  They depend only on the distance between two
+positions; a learned table has to learn that.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from embscale.texts.tokens import TokenisedTexts
 
 Scheme = Literal["learned", "rotary", "alibi", "relative"]
 
-# Of the pairs of places at one distance, this share lies within the range that is told.
+# The reported range contains this share of the pairs of positions at one distance.
 SPREAD = 0.95
 
-# The slowest sines of a table are nearly straight lines, so nearly the same: directions whose singular value is below
-# this part of the largest are left out, or rounding would choose them.
+# The slowest sines of a table are nearly straight lines, so nearly equal.  Directions whose singular value is below
+# this fraction of the largest are dropped, since rounding would determine them.
 NEGLIGIBLE = 1e-6
 
 COLUMNS = ("scheme", "kind", "statistic", "part", "index", "value", "low", "high", "n")
@@ -38,10 +38,10 @@ RELATIVE_BIAS = ("encoder.block.0.layer.0.SelfAttention.relative_attention_bias.
 
 
 def scheme(config: Mapping[str, Any]) -> Scheme:
-    """How a model tells places apart, from its ``config.json``.
+    """The position scheme of a model, from its ``config.json``.
 
     Raises:
-        EmbscaleError: the family is unknown, or known to this study but not how it does that.
+        EmbscaleError: the family is unknown, or its position scheme is.
     """
     if family(config["model_type"]).positions:
         return "learned"
@@ -56,7 +56,7 @@ def scheme(config: Mapping[str, Any]) -> Scheme:
 
 
 def needed_tensor(config: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Endings of the name of the tensor that `position_rows` reads; None where ``config.json`` says all.
+    """Endings of the name of the tensor that `position_rows` reads; None if ``config.json`` suffices.
 
     Raises:
         EmbscaleError: as `scheme`.
@@ -70,12 +70,12 @@ def needed_tensor(config: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def position_rows(config: Mapping[str, Any], read: Read, *, places: int, seeds: Sequence[int]) -> pd.DataFrame:
-    """What there is to know of a checkpoint's positions: `table_rows` where they are learned, else their effect.
+    """Rows on a checkpoint's positions: `table_rows` if they are learned, otherwise their effect.
 
     Args:
         config: ``config.json``.
         read: reads the checkpoint's tensors.
-        places: distances to be told of schemes that have no table.
+        places: number of distances to report for schemes without a table.
         seeds: of the random tables beside a learned one.
 
     Returns:
@@ -106,7 +106,7 @@ def _facts(config: Mapping[str, Any]) -> Positions:
 
 
 def learned(read: Read, facts: Positions) -> np.ndarray:
-    """The vectors of the places, the first place's first, float64 ``[places, width]``.
+    """The position vectors in order, float64 ``[places, width]``.
 
     Raises:
         EmbscaleError: the checkpoint has no such table, or no row beyond those that come before the first place.
@@ -122,7 +122,7 @@ def learned(read: Read, facts: Positions) -> np.ndarray:
 
 
 def table_rows(vectors: np.ndarray, *, seeds: Sequence[int]) -> pd.DataFrame:
-    """Statistics of a table of positions, beside those of a sinusoidal and of random tables of its shape and scale.
+    """Statistics of a table of positions, of a sinusoidal one, and of random ones of the same shape and scale.
 
     Args:
         vectors: ``[places, width]``.
@@ -153,7 +153,7 @@ def table_rows(vectors: np.ndarray, *, seeds: Sequence[int]) -> pd.DataFrame:
 
 
 def statistics(vectors: np.ndarray) -> pd.DataFrame:
-    """Numbers that say how a table of positions is made.
+    """Statistics of a table of positions.
 
     - ``norm`` of the vector at each place;
     - ``similarity``, the mean cosine of places at each distance, and ``similarity_centred``, the same of vectors less
@@ -212,7 +212,7 @@ def _span(places: int, columns: int) -> np.ndarray:
 
 
 def rotary_rows(config: Mapping[str, Any], *, places: int) -> pd.DataFrame:
-    """The angles of rotary positions, and what they leave of a product of like vectors.
+    """The angles of rotary positions, and the similarity of equal vectors by distance.
 
     Returns:
         Tidy rows with `COLUMNS`; ``part`` is the kind of layers, where these differ (Gemma 3), else all.
@@ -252,7 +252,7 @@ def _angles(library: Any, head: int) -> Iterator[tuple[str, np.ndarray]]:  # noq
 
 
 def relative_rows(config: Mapping[str, Any], read: Read, *, places: int) -> pd.DataFrame:
-    """T5's learned biases, by place of the key less that of the query.
+    """T5's learned biases, by position of the key minus that of the query.
 
     Raises:
         EmbscaleError: the checkpoint has no such tensor, or one of another shape.
@@ -296,7 +296,7 @@ def _library_config(config: Mapping[str, Any]) -> Any:  # noqa: ANN401 (a class 
 
 
 def table_with_positions(config: Mapping[str, Any], table: np.ndarray, read: Read) -> np.ndarray:
-    """The rows as block 1 receives them but for the positions, and below them the vectors of the places.
+    """The rows as block 1 receives them, without positions, followed by the position vectors.
 
     Args:
         config: ``config.json``.
@@ -322,11 +322,11 @@ def table_with_positions(config: Mapping[str, Any], table: np.ndarray, read: Rea
 
 
 def with_positions(texts: TokenisedTexts, rows: int, places: int) -> TokenisedTexts:
-    """The same texts with the position of each token as one token more: row ``rows + t`` for place t.
+    """The same texts with the position of each token as an additional token: row ``rows + t`` for position t.
 
-    The mean over tokens of row plus position is the mean of the rows plus that of the first positions, as many as the
-    text is long.  Pooled from a table with the positions' vectors below its rows, these texts get half of it, which has
-    the same cosines.  So a text's position part depends on its length alone, and not on the order of its tokens.
+    The mean over tokens of row plus position is the mean of the rows plus the mean of the text's positions.  Pooled
+    from a table with the position vectors appended, these texts get half of it, which has the same cosines.  So the
+    position part depends only on the text's length, not on the order of its tokens.
 
     Args:
         texts: token ids below `rows`.

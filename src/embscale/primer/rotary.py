@@ -1,4 +1,4 @@
-"""Rotary positions (Su et al. 2021, "RoFormer", section 3.2): queries and keys are turned by their place."""
+"""Rotary positions (Su et al. 2021, "RoFormer", section 3.2): queries and keys are rotated by their position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Layout = Literal["interleaved", "halves"]
 
 
 def rotate(vectors: np.ndarray, places: np.ndarray, *, base: float, layout: Layout) -> np.ndarray:
-    """Turn each pair of columns by place times the pair's own frequency.
+    """Rotate each pair of columns by position times the pair's frequency.
 
     The product of a query at place m and a key at place n then depends on ``n - m``, as ``R(m)' R(n) = R(n - m)``; the
     length of each vector stays.
@@ -51,13 +51,13 @@ def pairs(width: int, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
 def rotary_rows(
     *, width: int, base: float, first_places: Sequence[int], distances: int, pair: int, seed: int
 ) -> pd.DataFrame:
-    """One query and one key at several places: turned, and with sinusoidal positions added instead.
+    """One query and one key at several positions: rotated, and with sinusoidal positions added instead.
 
     Args:
         width: of the query and of the key, which are random.
         base: of the frequencies.
         first_places: those of the query.
-        distances: the key stands so many places further on, from 0 to one less.
+        distances: number of distances of the key from the query, counted from 0.
         pair: the pair of columns that is shown as arrows.
         seed: of the two vectors.
 

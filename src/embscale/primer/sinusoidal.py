@@ -26,7 +26,7 @@ def frequencies(width: int, base: float = BASE) -> np.ndarray:
 def sinusoidal(places: int, width: int) -> np.ndarray:
     """The position vectors of the first places, ``[places, width]``: sines in even columns, cosines in odd ones.
 
-    The product of two is the sum over pairs of ``cos((p - q) frequency)``: it depends on their distance alone.
+    The product of two is the sum over pairs of ``cos((p - q) frequency)``: it depends only on their distance.
     """
     angles = np.arange(places)[:, None] * frequencies(width)
     return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(places, width)
@@ -35,8 +35,8 @@ def sinusoidal(places: int, width: int) -> np.ndarray:
 def shift(distance: float, width: int) -> np.ndarray:
     """The matrix that takes the vector of every place p to that of ``p + distance``, ``[width, width]``.
 
-    Each pair of columns is turned by its own angle, so the matrix is a rotation: ``shift(a) @ shift(b)`` is
-    ``shift(a + b)``, and the transpose shifts back.
+    Each pair of columns is rotated by its own angle, so the matrix is a rotation: ``shift(a) @ shift(b)`` is ``shift(a
+    + b)``, and the transpose shifts back.
     """
     angles = distance * frequencies(width)
     matrix = np.zeros((width, width))

@@ -12,7 +12,7 @@ from embscale.checkpoints.suites import Checkpoint
 from embscale.primer.positions import scheme
 from embscale.rows.markdown import markdown_table
 
-# Shapes that lectures use, with their parameters where there is a whole model.
+# Example shapes from lectures, with the number of parameters if there is a whole model.
 EXAMPLES: tuple[dict[str, Any], ...] = (
     {"model": "a round example", "rows": 50_000, "dims": 1_000, "source": "the lecture"},
     {
@@ -23,7 +23,7 @@ EXAMPLES: tuple[dict[str, Any], ...] = (
         "parameters": 175_000_000_000,
         "source": "Brown et al. 2020, table 2.1; GPT-2's vocabulary",
     },
-    # All of its weights, no table: what the lecture holds the tables against.
+    # All of its weights, no table: the lecture's comparison with the tables.
     {"model": "ResNet-50", "parameters": 25_557_032, "source": "He et al. 2016, table 1, counted with 1,000 classes"},
 )
 EXAMPLE = "example"

@@ -16,7 +16,7 @@ from embscale.primer.sinusoidal import sinusoidal
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-LEAST = 3  # words, or any picture in two dimensions would be exact
+LEAST = 3  # words; with fewer, any picture in two dimensions would be exact
 
 
 def single_token(tokenizer: Tokenizer, word: str) -> int | None:
@@ -81,7 +81,7 @@ def space_rows(tokenizer: Tokenizer, table: np.ndarray, words: Sequence[str]) ->
 
 
 def offset_rows(tokenizer: Tokenizer, table: np.ndarray, words: Sequence[str], places: Sequence[int]) -> pd.DataFrame:
-    """Words at several places: sinusoidal positions of the table's scale added, in the plane that shows most of it all.
+    """Words with sinusoidal positions of the table's scale added, in the plane that shows most of the variance.
 
     Args:
         tokenizer: its ids are rows of the table.
