@@ -98,7 +98,7 @@ def test_every_family_gives_rows_block_input_blocks_and_final_norm(folder_of, sa
     assert states.classes == (expected[changed], "block 1", "block 2") and states.width == 16
     between, last = library(folder, sample)
 
-    #  The library's last state is the final norm's output, if there is one; the last block's output differs.
+    # The library's last state is the final norm's output, if there is one; the last block's output differs.
     same(states.arrays[states.classes[0]], flat(between[0]))
     same(states.arrays["block 1"], flat(between[1]))
     if normed:
@@ -110,7 +110,7 @@ def test_every_family_gives_rows_block_input_blocks_and_final_norm(folder_of, sa
     elif name == "bert":
         same(states.arrays["block 2"], flat(last))
 
-    #  The first layer is the stored row, without positions and without a factor, found under the name on disk.
+    # The first layer is the stored row, without positions and without a factor, found under the name on disk.
     tensors = load_file(folder / "model.safetensors")
     table = find(tensors, input_table_names(family_name(name)))
     np.testing.assert_array_equal(states.arrays["embedding"], table[states.token])

@@ -11,7 +11,7 @@ from embscale.rows.selection import is_last_checkpoint
 COLUMNS = ("suite", "model", "step", "width", "stratum", "scaling", "quantity", "value", "reference")
 MARKERS = "osD^vP*X"
 
-#  Quantity, scaling, name, and whether it is shown as a share of the width.
+# Quantity, scaling, name, and whether it is shown as a share of the width.
 PANELS = (
     ("mean_cosine", "unit", "mean cosine of rows", False),
     ("participation_ratio", "raw", "participation ratio / width", True),

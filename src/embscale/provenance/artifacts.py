@@ -246,7 +246,7 @@ def _checked_sha256(path: Path) -> str:
     digest = file_sha256(path)
     ascribed = _ascribed(path)
     if ascribed:
-        #  If several notes name the file, the older ones are from earlier versions of the workflow whose other outputs
+        # If several notes name the file, the older ones are from earlier versions of the workflow whose other outputs
         # still exist: the newest is valid.
         _, noted, note = ascribed[-1]
         if noted != digest:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HELDOUT_LOSS = "heldout_loss"
 
-#  The others are compared with the first.
+# The others are compared with the first.
 STARTS: tuple[str, ...] = get_args(Start)
 
 COLUMNS = ("start", "seed", "width", "step", "metric", "value", "ci_low", "ci_high", "n")
