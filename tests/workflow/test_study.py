@@ -73,6 +73,34 @@ def test_nothing_is_left_to_do(checkout):
     assert "Nothing to be done" in snakemake(checkout, "-n", *TINY).stdout
 
 
+# Commands that leave a note in every study.
+NOTED = {
+    "ablate", "appendix", "chapters", "check", "claims", "compare", "draw", "explorer", "extract", "factors", "gather",
+    "geometry", "grid", "harvest", "inventory", "keep", "layer-claims", "logit-lens", "numbers", "position-scores",
+    "positions", "probe", "project", "reductions", "render", "score", "sizes", "states", "table-geometry", "tokenize",
+    "tokenizer", "train", "transfer", "warm-start", "words", "words-table",
+}  # fmt: skip
+
+
+def test_every_command_can_be_run_again_from_its_note_alone(checkout, tmp_path):
+    """To the same bytes, so that a second run of the study gives them too; of several methods or concepts, each."""
+    folder = tmp_path / "copy"
+    shutil.copytree(checkout, folder, symlinks=True)
+    paths = sorted(path for part in ("results/tiny", "report/_site") for path in (folder / part).rglob("*.note.json"))
+    chosen = {}
+    for path in paths:
+        note = read_note(path)
+        kind = [note["command"], *(note["params"][name] for name in ("method", "concept") if name in note["params"])]
+        chosen[" ".join(kind)] = path.relative_to(folder)
+    parts = {f"static {method}" for method in METHODS} | {f"primer {concept}" for concept in (*CONCEPTS, "sizes")}
+    assert NOTED | parts <= set(chosen)
+    environment = os.environ | {"PYTHONPATH": str(folder / "src")}
+    command = [sys.executable, ROOT / "tests/replay.py", *chosen.values()]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {}
+
+
 def test_scores_have_every_row_once_and_are_sane(checkout):
     scores = pd.read_csv(checkout / "results/tiny/scores.csv")
     # Two models: two steps as they are and seven variants; five static tables with two; six random tables; three
@@ -273,31 +301,3 @@ def test_the_lock_file_has_the_packages_of_the_corpus():
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
     lock = reconcile.locked_versions(ROOT / "requirements.lock", ROOT / "pyproject.toml")
     assert set(params["corpus"]["packages"]) <= {"==".join(item) for item in lock.items()}
-
-
-# Commands that leave a note in every study.
-NOTED = {
-    "ablate", "appendix", "chapters", "check", "claims", "compare", "draw", "explorer", "extract", "factors", "gather",
-    "geometry", "grid", "harvest", "inventory", "keep", "layer-claims", "logit-lens", "numbers", "position-scores",
-    "positions", "probe", "project", "reductions", "render", "score", "sizes", "states", "table-geometry", "tokenize",
-    "tokenizer", "train", "transfer", "warm-start", "words", "words-table",
-}  # fmt: skip
-
-
-def test_every_command_can_be_run_again_from_its_note_alone(checkout, tmp_path):
-    """To the same bytes, so that a second run of the study gives them too; of several methods or concepts, each."""
-    folder = tmp_path / "copy"
-    shutil.copytree(checkout, folder, symlinks=True)
-    paths = sorted(path for part in ("results/tiny", "report/_site") for path in (folder / part).rglob("*.note.json"))
-    chosen = {}
-    for path in paths:
-        note = read_note(path)
-        kind = [note["command"], *(note["params"][name] for name in ("method", "concept") if name in note["params"])]
-        chosen[" ".join(kind)] = path.relative_to(folder)
-    parts = {f"static {method}" for method in METHODS} | {f"primer {concept}" for concept in (*CONCEPTS, "sizes")}
-    assert NOTED | parts <= set(chosen)
-    environment = os.environ | {"PYTHONPATH": str(folder / "src")}
-    command = [sys.executable, ROOT / "tests/replay.py", *chosen.values()]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == {}

@@ -241,3 +241,13 @@ def vocabulary(tokenizer):
         for p in FETCHED.values()
         if p.checkpoint.tokenizer == tokenizer
     )
+
+
+def main_states(wildcards):
+    """The hidden states of a model on the main source of texts."""
+    return expand(rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model)
+
+
+def primer_flags(concept):
+    """The flags of a concept of the primer."""
+    return group_flags(group_of(Primer, concept), config["primer"][concept])

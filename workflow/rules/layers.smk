@@ -40,11 +40,6 @@ POSITIONS = group_flags(Positions, SETTINGS)
 SPLIT = group_flags(OneSplit, {"split": SETTINGS["splits"][0]})
 
 
-def main_states(wildcards):
-    """The hidden states of a model on the main source of texts."""
-    return expand(rules.states.output.states, source=MAIN_SOURCE, model=wildcards.model)
-
-
 rule states:
     """Store the hidden states of texts at every layer."""
     input:

@@ -3,12 +3,6 @@
 Explains embeddings and positions by small computations on the widest table of the ladder.
 """
 
-
-def primer_flags(concept):
-    """The flags of a concept of the primer."""
-    return group_flags(group_of(Primer, concept), config["primer"][concept])
-
-
 # Concepts that need a table and its tokenizer; the others need only their parameters.
 PRIMER_OF_TABLE = ["lookup", "gradient", "space", "offset", "order"]
 PRIMER_ALONE = ["sinusoidal", "rotary", "biases"]
