@@ -79,7 +79,7 @@ def test_a_run_that_is_still_starting_is_waited_for(guarded):
     guarded.write({"Snakefile": starting + HEAD + RULES})
     with guarded.running("--cores", "1", "slow.txt", until="loading") as first:
         late = recover(guarded, check=False)
-        assert late.returncode == 1 and f"another run (process {first.pid}) is at work" in late.stdout
+        assert late.returncode == 1 and f"another run (process {first.pid}) is running" in late.stdout
     # One that ends before it has the lock is waited for, too, and then nothing is left to do.
     (guarded.root / "loading").unlink()
     with guarded.running("-n", "quick.txt", until="loading") as dry:

@@ -321,7 +321,7 @@ def recover(toy):
     """What the verbs begin with; a Snakemake that outlived its DVC is ended, as the message says."""
     done = toy.python("workflow/lib/recover.py", check=False)
     if done.returncode:
-        (pid,) = re.findall(r"another run \(process (\d+)\) is at work", done.stdout)
+        (pid,) = re.findall(r"another run \(process (\d+)\) is running", done.stdout)
         os.kill(int(pid), signal.SIGKILL)
         time.sleep(0.5)
         toy.python("workflow/lib/recover.py")
