@@ -10,6 +10,8 @@ from sklearn.decomposition import PCA
 
 from embscale.checkpoints import dtypes
 from embscale.errors import EmbscaleError
+from embscale.parameters import checking, schema
+from embscale.parameters.scores import TableVariants
 from embscale.tables import random_tables, table_files, variants
 from embscale.tables.variants import Context, Variant
 from embscale.texts.tokens import TokenisedTexts
@@ -441,3 +443,9 @@ def test_some_rows_of_a_variant_are_those_of_the_whole(text):
     made = Variant.parse(text).blocks(table, context)
     # A product with fewer rows at a time may add in another order.
     np.testing.assert_allclose(np.concatenate(list(made.some(rows))), np.concatenate(list(made))[rows], rtol=1e-5)
+
+
+@pytest.mark.parametrize("text", EACH)
+def test_params_yaml_allows_every_variant(text):
+    assert checking.problems({"variants": [text]}, schema.of_group(TableVariants)) == []
+    assert checking.problems({"variants": [f"{text}:x"]}, schema.of_group(TableVariants))
