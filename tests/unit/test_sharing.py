@@ -49,6 +49,6 @@ def test_results_notes_and_the_ladder_are_let_through(registry):
 
 def test_a_table_that_no_row_tells_of_is_withheld_with_the_reason(registry):
     path = "results/hub/tables/stranger/main.safetensors"
-    assert withheld([path], registry) == {path: "no row of the registry tells its licence"}
+    assert withheld([path], registry) == {path: "the registry has no licence for it"}
     llama = "results/hub/tables/Llama-2-7b-hf/main.safetensors"
     assert "the licence of Llama-2-7b-hf (" in withheld([llama], registry)[llama]

@@ -2,7 +2,7 @@
 
 DVC compares each file that it pulls with the digest in a listing, but takes the listing of a folder as the remote has
 it: one that was tampered with can name other files, or places outside the repository.  So the listings come first and
-are held against `dvc.lock`, which git keeps; DVC then finds them in its cache and takes nothing but their files.
+are compared with `dvc.lock`, which git keeps; DVC then finds them in its cache and copies only their files.
 """
 
 from __future__ import annotations

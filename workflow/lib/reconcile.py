@@ -99,7 +99,7 @@ def reconcile(roots: Iterable[Path]) -> list[Path]:
     """Make Snakemake notice changed contents and missing records.
 
     An input that is not what a result was made from gets the present time, so that Snakemake compares it.  A result
-    without a record, with the record of another run than the one that its note tells of, or made with a library of
+    without a record, with the record of another run than the one that its note describes, or made with a library of
     another version than the lock file's, gets a time older than any input and no record, so that it is made again.
 
     Args:

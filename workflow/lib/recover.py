@@ -1,7 +1,7 @@
 """Clear Snakemake's lock after a run that was killed, once it is certain that no run is active.
 
 Snakemake's lock files know no process: after a kill they stay, and every later run stops at them.  The lock of
-`guards.RunLock` ends with its process and so tells the two cases apart.  A run takes it a few seconds after it began;
+`guards.RunLock` ends with its process and so distinguishes the two cases.  A run takes it a few seconds after it began;
 one that DVC started and that outlived it may still be on its way there, so that a Snakemake of this folder is waited
 for until it holds the lock or has ended.
 """

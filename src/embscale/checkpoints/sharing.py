@@ -34,5 +34,5 @@ def withheld(paths: Iterable[str], registry: Mapping[str, Sequence[Checkpoint]])
         elif path.suffix in TENSORS and row is not None and not row.redistributable:
             reasons[str(path)] = f"the licence of {row.model} ({row.licence}) does not allow passing it on"
         elif path.suffix in TENSORS and path.is_relative_to(TABLES) and row is None:
-            reasons[str(path)] = "no row of the registry tells its licence"
+            reasons[str(path)] = "the registry has no licence for it"
     return reasons

@@ -58,7 +58,7 @@ class Subject:
     Attributes:
         rows: by kind, a key of `KINDS`; those of one suite.
         models: width by model, from narrow to wide; those of the suite that have rows of any kind.
-        texts: name of the texts that layers are told apart on.
+        texts: name of the texts on which layers are classified.
         other_texts: name of the texts that classifiers are transferred to.
         named: the claim's name of a model -> its name in the rows.
         certain: whether rows without intervals are treated as exact: published numbers, which are not tested.
@@ -678,7 +678,7 @@ def ledger(
     Args:
         claims: from `embscale.claims.table_claims.load` with `STATISTICS`.
         frames: our rows by kind, a key of `KINDS`.
-        texts: name of the texts that layers are told apart on.
+        texts: name of the texts on which layers are classified.
         other_texts: name of the texts that classifiers are transferred to.
 
     Returns:

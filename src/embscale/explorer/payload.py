@@ -26,7 +26,7 @@ RANDOM, REFERENCE = "random", "reference"
 FACT_COLUMNS = ("suite", "model", "rows", "dims")
 PARAMETERS = "parameters"
 
-# What tells rows about layers apart; a column that a file lacks is not offered as a choice.
+# Columns that distinguish rows about layers; a column that a file lacks is not offered as a choice.
 LAYER_KEYS = ("suite", "model", "step", "texts", "trained_on", "classifier", "split", "input", "control")
 POINT_COLUMNS = (
     "suite", "model", "step", "reduction", "scaling", "layers", "layer", "layer_index", "text", "position", "token",

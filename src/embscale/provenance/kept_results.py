@@ -150,8 +150,8 @@ def headline(tables: Mapping[str, pd.DataFrame], metric: str) -> dict[str, Any]:
         metric: of the scores.
 
     Returns:
-        The score of each model's last table and of the random tables, and the accuracy with which the main run tells
-        layers apart, each by model and, where a model has several, by what tells them apart.
+        The score of each model's last table and of the random tables, and the accuracy of the main run's layer
+        classifiers, each by model and, where a model has several, by what distinguishes them.
     """
     from embscale.rows.selection import main_run
 

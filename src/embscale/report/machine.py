@@ -6,11 +6,11 @@ import os
 import platform
 from pathlib import Path
 
-CPU_INFO = Path("/proc/cpuinfo")  # of Linux, which tells the processor's name there alone
+CPU_INFO = Path("/proc/cpuinfo")  # Linux gives the name of the processor only there
 
 
 def machine() -> str:
-    """This machine in words: system, processor, how many of its cores this process may use, memory where it is told."""
+    """This machine in words: system, processor, how many cores this process may use, memory where it is known."""
     lines = CPU_INFO.read_text("utf-8", "replace").splitlines() if CPU_INFO.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

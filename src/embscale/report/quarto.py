@@ -102,7 +102,7 @@ def to_html(quarto: str, source: Path, metadata: Mapping[str, Any]) -> str:
             message = str(error).replace(str(folder), str(source.parent))
             raise EmbscaleError(f"{source}: Quarto failed: {message}") from None
         if complaints := [line.strip() for line in log.splitlines() if COMPLAINT.search(line)]:
-            raise EmbscaleError(f"{source}: Quarto warns: {'; '.join(complaints)}; mend it, or use --renderer pandoc")
+            raise EmbscaleError(f"{source}: Quarto warns: {'; '.join(complaints)}; fix it, or use --renderer pandoc")
         # Where the page lies depends on the project's output-dir.
         pages = list(folder.rglob(PAGE))
         if len(pages) != 1:

@@ -7,7 +7,7 @@ import pandas as pd
 from embscale.errors import EmbscaleError
 from embscale.rows.markdown import markdown_table
 
-# What tells most of each probe; the other quantities are in the rows.
+# The most informative quantity of each probe; the others are in the rows.
 METRICS = {
     ("analogy", "accuracy"): "expected word nearest",
     ("analogy", "percentile"): "others farther",

@@ -24,7 +24,7 @@ fitted by stochastic gradient descent, vectors split at random.
 | ``suite``, ``model`` | as in ``workflow/suites.yaml`` |
 | ``trained_on``, ``texts`` | on what it was fitted and tested: ``imdb``, ``ag_news``, ``pile``, ``pile_ascii`` |
 | ``tokens``, ``texts_count`` | first tokens of each text, and texts |
-| ``n_layers`` | layers told apart; on the Pile the blocks' outputs alone |
+| ``n_layers`` | layers to distinguish; on the Pile the blocks' outputs alone |
 | ``input`` | ``raw``, or ``normalized``, by which the study does not say what it means |
 | ``control`` | ``none``, or ``study_random``: random positive vectors as long as those of the layer |
 | ``masked`` | dimensions set to zero when testing |
@@ -110,7 +110,7 @@ def compare(rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
         printed: from `load`.
 
     Returns:
-        Columns `COMPARISON`; scores from 0 to 1; ``inside`` tells whether the published score lies in our interval.
+        Columns `COMPARISON`; scores from 0 to 1; ``inside`` says whether the published score lies in our interval.
 
     Raises:
         EmbscaleError: two of our scores answer to one published score.
@@ -206,14 +206,14 @@ def compare_layers(rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
         printed: from `huang`.
 
     Returns:
-        Columns `LAYER_COMPARISON`; ``inside`` tells whether the published accuracy lies in our interval.
+        Columns `LAYER_COMPARISON`; ``inside`` says whether the published accuracy lies in our interval.
 
     Raises:
         EmbscaleError: two of our accuracies answer to one published one.
     """
     chosen = {"classifier": "sgd", "split": "vector", "metric": "accuracy", "seed": "all", "design": "as_published"}
     for column, value in chosen.items():
-        if column in rows.columns:  # the design is told apart in the grid alone
+        if column in rows.columns:  # only the grid distinguishes designs
             rows = rows[rows[column].astype(str) == value]
     twice = rows.duplicated(SAME_RUN)
     if twice.any():
