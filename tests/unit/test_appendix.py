@@ -22,11 +22,15 @@ CLAIMS = pd.DataFrame({
 
 def test_settings_are_those_of_the_notes():
     notes = [
-        {"command": "train", "params": {"steps": 400, "free_table": True, "note": None, "tables": ["a"]}},
+        {
+            "command": "train",
+            "params": {"steps": 400, "free_table": True, "device": "auto", "note": None, "tables": ["a"]},
+            "facts": {"device": "cpu", "loss": 1.0},
+        },
         {"command": "score", "params": {"dims": list(range(20)), "of": {"numpy": "2.0"}, "sha": "ab" * 32, "x": []}},
     ]
     lines = appendix.settings_table(notes).splitlines()
-    assert lines[2] == "| `train` | steps: 400; free table: yes; note: not set |"
+    assert lines[2] == "| `train` | steps: 400; free table: yes; device: cpu |"
     assert lines[3] == "| `score` | dims: 0 … 19 (20); of: numpy 2.0; sha: abababababab; x: none |"
 
 

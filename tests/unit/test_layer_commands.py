@@ -14,6 +14,7 @@ from embscale.figures import layer_controls, layer_grid
 from embscale.layers import hidden_states
 from embscale.layers.classifiers import CLASSIFIERS
 from embscale.layers.examples import EXPECTED, INPUTS
+from embscale.provenance.notes import read_note
 
 pytestmark = pytest.mark.long
 
@@ -103,6 +104,12 @@ def test_a_probe_tells_what_was_run(written):
     assert set(curves["input"]) == {"raw", "unit", "z_scored"} and set(curves["epoch"]) == {1, 2} and len(curves) == 12
     tested = of(rows, metric="accuracy", seed="1")["n"].sum()
     assert of(confusion, seed="1")["count"].sum() == tested
+
+
+@pytest.mark.parametrize("name", ["probe", "grid", "ablate", "transfer"])
+def test_a_note_has_the_device_as_asked_for_and_as_it_was(written, name):
+    (note,) = (read_note(path) for path in written[name][4].glob("rows.csv*.note.json"))
+    assert note["params"]["device"] == "cpu" and note["facts"]["device"] == "cpu"
 
 
 def test_a_grid_has_every_cell_in_both_designs(written):

@@ -27,8 +27,9 @@ def run(args: argparse.Namespace) -> None:
 
     from embscale.layers import ablations, examples, hidden_states, probes
 
-    with write_with_provenance(args, inputs=[args.states], outputs=[args.output]) as (path,):
-        settings = _layers.settings(args)
+    settings = _layers.settings(args)
+    facts = {"device": settings.device}
+    with write_with_provenance(args, inputs=[args.states], outputs=[args.output], facts=facts) as (path,):
         states = examples.load_if_fits(hidden_states.load(args.states), memory_gb=args.memory_gb)
         used = examples.mask_from(states, first_position=args.first_position)
 

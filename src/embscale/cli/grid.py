@@ -25,8 +25,9 @@ def run(args: argparse.Namespace) -> None:
     from embscale.progress import progress
     from embscale.rows import tidy
 
-    with write_with_provenance(args, inputs=[args.states], outputs=[args.output]) as (path,):
-        settings = _layers.settings(args, epochs=args.epochs)
+    settings = _layers.settings(args, epochs=args.epochs)
+    facts = {"device": settings.device}
+    with write_with_provenance(args, inputs=[args.states], outputs=[args.output], facts=facts) as (path,):
         states = examples.load_if_fits(hidden_states.load(args.states), memory_gb=args.memory_gb)
         used = examples.mask_from(states, first_position=args.first_position)
         keys = _layers.keys(args, states, used)

@@ -28,8 +28,9 @@ def run(args: argparse.Namespace) -> None:
     from embscale.rows import tidy
 
     outputs = [args.output, args.confusion, args.curves]
-    with write_with_provenance(args, inputs=[args.states], outputs=outputs) as paths:
-        settings = _layers.settings(args, epochs=args.epochs, tree_depth=args.tree_depth)
+    settings = _layers.settings(args, epochs=args.epochs, tree_depth=args.tree_depth)
+    facts = {"device": settings.device}
+    with write_with_provenance(args, inputs=[args.states], outputs=outputs, facts=facts) as paths:
         states = examples.load_if_fits(hidden_states.load(args.states), memory_gb=args.memory_gb)
         used = examples.mask_from(states, first_position=args.first_position)
         keys = _layers.keys(args, states, used)

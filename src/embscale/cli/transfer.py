@@ -32,13 +32,14 @@ def run(args: argparse.Namespace) -> None:
     paths = dict(_named(given) for given in args.states)
     if len(paths) < 2 or len(paths) < len(args.states):
         raise EmbscaleError("--states: give two or more, each with a name of its own")
-    with write_with_provenance(args, inputs=list(paths.values()), outputs=[args.output]) as (path,):
+    settings = _layers.settings(args)
+    facts = {"device": settings.device}
+    with write_with_provenance(args, inputs=list(paths.values()), outputs=[args.output], facts=facts) as (path,):
         sources = {name: hidden_states.load(file) for name, file in paths.items()}
         keys = {
             name: _layers.keys(args, states, examples.mask_from(states, first_position=args.first_position), texts=name)
             for name, states in sources.items()
         }
-        settings = _layers.settings(args)
         layers = next(iter(sources.values())).classes
         frames = []
         for cell in designs.transfer(

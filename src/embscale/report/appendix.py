@@ -16,7 +16,7 @@ from embscale.errors import EmbscaleError
 from embscale.rows.labels import NOT_RUN
 from embscale.rows.markdown import escape, markdown_table
 
-FILES = ("tables",)  # what a job read is no setting
+FILES = ("tables", "states", "output", "image")  # what a job read is no setting
 LONG = 12  # values of a list beyond which only the first and the last are shown
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -35,7 +35,10 @@ def settings_table(notes: Sequence[Mapping[str, Any]]) -> str:
     """
     lines = [["job", "settings"]]
     for note in notes:
-        params = {name: value for name, value in note["params"].items() if name not in FILES}
+        # The device that a job ran on, where it was left open.
+        facts = note.get("facts", {})
+        given = note["params"] | {name: facts[name] for name in ("device",) if name in facts}
+        params = {name: value for name, value in given.items() if name not in FILES and value is not None}
         settings = "; ".join(f"{name.replace('_', ' ')}: {_value(value)}" for name, value in params.items())
         lines.append([f"`{note['command']}`", settings or "none"])
     return markdown_table(lines)
