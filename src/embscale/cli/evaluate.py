@@ -4,7 +4,7 @@ The data sets come from the hub at the revisions that MTEB pins; MTEB computes t
 of a table or variant on one task, with a 95 % interval over the units in the column interval_over.  A table is a file
 (FILE, or STEP=FILE to record the training step in the rows) or random (random:ROWSxDIMS:SEED).
 
-    embscale evaluate table.safetensors --tokenizer DIR --task STSBenchmark --task STS17:en-en -o scores.csv
+    embscale evaluate table.safetensors --tokenizer DIR --tasks STSBenchmark STS17:en-en -o scores.csv
 """
 
 from __future__ import annotations
