@@ -1,4 +1,4 @@
-"""What editors, linters, installers and the hosting of the repository are told agrees with what the project does."""
+"""The files for editors, linters, installers and the host of the repository agree with what the project does."""
 
 import re
 import subprocess

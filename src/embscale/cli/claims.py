@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from embscale.cli._note import write_with_provenance
+from embscale.cli._rows import add_where
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 from embscale.parameters.scores import Bootstrap
@@ -37,13 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TASK=METRIC",
         help="a task of another kind, for the claim that retrieval is the wrong measure; repeatable",
     )
-    parser.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="COLUMN=VALUE",
-        help="keep only rows with this value; repeatable",
-    )
+    add_where(parser)
     flags.add(parser, Bootstrap)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="CSV", help="a row for each claim")
     parser.add_argument("--trends", type=Path, required=True, metavar="CSV", help="trends, peaks, bands, regressions")
