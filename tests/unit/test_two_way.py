@@ -16,7 +16,9 @@ def interval(draws):
 def test_of_one_run_and_single_queries_it_is_the_bootstrap_of_the_mean():
     values = np.random.default_rng(0).random((1, 400))
     draws = Resamples(np.arange(400), resamples=20_000, seed=1).draws(values, "a")
-    expected = stats.bootstrap((values[0],), np.mean, n_resamples=20_000, method="percentile", rng=2).confidence_interval
+    expected = stats.bootstrap(
+        (values[0],), np.mean, n_resamples=20_000, method="percentile", rng=2
+    ).confidence_interval
     assert interval(draws) == pytest.approx([expected.low, expected.high], abs=0.002)
 
 

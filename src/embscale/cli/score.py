@@ -41,6 +41,7 @@ DEFAULTS = FAITHFUL | {"special_tokens": "exclude"}
 
 # A run may have several of these; each table is made only once.
 FACTORS = ("special_tokens", "pooling", "lengths")
+KEYS_OF_FACTORS = ("special_tokens", "pooling", "length")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +79,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the tokenizer (exclude)",
     )
     parser.add_argument(
-        "--lengths", nargs="*", action="extend", type=_length, help="first tokens of each document that count (all)"
+        "--lengths",
+        nargs="*",
+        action="extend",
+        type=_length,
+        help="first tokens of each document that count (all); of several lengths, variants are scored at the first",
     )
     parser.add_argument("--max-length", type=int, help="tokens after which a text is cut (2048)")
     parser.add_argument(
@@ -125,14 +130,15 @@ def run(args: argparse.Namespace) -> None:
     inputs = [*files, *tokenised_by, *(file for folder in args.beir for file in beir.files(folder, "test"))]
     outputs = [path for path in (args.output, args.per_query) if path]
     with write_with_provenance(args, inputs=inputs, outputs=outputs, facts={"device": device}) as paths:
-        tasks: list[tuple[Scorer, dict[str, Any], dict[str, int]]] = []
+        tasks: list[tuple[Scorer, dict[str, Any], pd.DataFrame]] = []
         tokenizer = tokens.load_tokenizer(args.tokenizer) if args.tokenizer else None
         for number, folder in enumerate(args.beir):
             data = beir.load(folder)
             clusters = query_clusters(data.qrels, seed=args.bootstrap_seed)
             print(f"{data.name}: {clusters.words}", file=sys.stderr)
             # Queries that all belong together are one cluster, which gives no interval.
-            cluster_of = dict.fromkeys(clusters.of, 0) if clusters.refused else clusters.of
+            cluster = {query: 0 if clusters.refused else number for query, number in clusters.of.items()}
+            queries = pd.DataFrame({"cluster": cluster, "heldout": data.heldout})
             for groups, made_of in _tokenised(args, number, data, tokenizer):
                 for pooling, length in itertools.product(args.pooling, args.lengths):
                     shared = {
@@ -145,11 +151,11 @@ def run(args: argparse.Namespace) -> None:
                         "data_sha256": data.sha256,
                     }
                     if shared in [keys for _, keys, _ in tasks]:
-                        factors = ", ".join(f"{name} {shared[name]}" for name in ("special_tokens", "pooling", "length"))
+                        factors = ", ".join(f"{name} {shared[name]}" for name in KEYS_OF_FACTORS)
                         raise EmbscaleError(f"task {data.name}: asked for twice with {factors}; drop one")
                     cut = None if length == ALL else int(length)
                     scorer = Scorer(data, *groups, pooling=pooling, length=cut, depth=depth, device=device)
-                    tasks.append((scorer, shared, cluster_of))
+                    tasks.append((scorer, shared, queries))
         # A table that has to be drawn or computed is made once and shared by all tasks.
         used = functools.reduce(np.union1d, (scorer.rows for scorer, _, _ in tasks))
         for job in jobs:
@@ -158,15 +164,20 @@ def run(args: argparse.Namespace) -> None:
         report = progress("score", len(jobs))
         rows = []
         for done, job in enumerate(jobs, 1):
-            for scorer, shared, cluster_of in tasks:
-                for several, found in job.scores(scorer, used, args.metrics):
-                    rows += [scores.long_rows(found, shared | keys, args.metrics, cluster_of) for keys in several]
+            plain = job.untreated()
+            for scorer, shared, queries in tasks:
+                # Variants are scored at the first length alone.
+                chosen = job if shared["length"] == args.lengths[0] else plain
+                for several, found in chosen.scores(scorer, used, args.metrics) if chosen else ():
+                    rows += [scores.long_rows(found, shared | keys, args.metrics, queries) for keys in several]
             job.table = None
             report(done, job.name)
         per_query = pd.concat(rows, ignore_index=True)
         for path, output in zip(paths, outputs, strict=True):
             if output is args.output:
-                summary = scores.summarise(per_query, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed)
+                summary = scores.summarise(
+                    scores.by_task([per_query]), resamples=args.bootstrap_resamples, seed=args.bootstrap_seed
+                )
                 summary.to_csv(path, index=False)
             else:
                 scores.write_parquet(per_query, path)

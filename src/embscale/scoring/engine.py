@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from embscale.provenance.artifacts import file_sha256
+from embscale.rows import treatments
 from embscale.scoring import named_tables
 from embscale.scoring.named_tables import NO_KEYS, OF_TASK
 from embscale.tables import table_files
@@ -81,6 +82,15 @@ class Job:
     padded: dict[str, Any] = field(default_factory=dict)
     table: Table | None = None
 
+    def untreated(self) -> Job | None:
+        """The same for the table as it is, without variants of it; None if there are only variants."""
+        full = [keys for keys in self.keys.get(None, []) if treatments.split(keys["variant"])[1] == treatments.FULL]
+        # Random tables that are columns of one draw are tables, not variants.
+        keys: dict[int | None, list[dict[str, Any]]] = {None: full}
+        if self.draw and not self.padding:
+            keys = self.keys
+        return replace(self, keys=keys, padding=None, padded={}) if any(keys.values()) else None
+
     def scores(
         self, scorer: Scorer, used: np.ndarray, metrics: Sequence[str]
     ) -> Iterator[tuple[list[dict[str, Any]], pd.DataFrame]]:
@@ -114,6 +124,10 @@ class Reference:
     name: str
     keys: dict[str, Any]
     table: None = None
+
+    def untreated(self) -> Reference:
+        """Itself."""
+        return self
 
     def scores(
         self, scorer: Scorer, used: np.ndarray, metrics: Sequence[str]

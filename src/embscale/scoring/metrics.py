@@ -26,7 +26,9 @@ class Judgements:
         documents: all document ids, in the order that rankings refer to.
     """
 
-    def __init__(self, qrels: Mapping[str, Mapping[str, int]], queries: Sequence[str], documents: Sequence[str]) -> None:
+    def __init__(
+        self, qrels: Mapping[str, Mapping[str, int]], queries: Sequence[str], documents: Sequence[str]
+    ) -> None:
         places = {name: place for place, name in enumerate(documents)}
         self.documents = len(documents)
         keys, gains, self.ideal = [], [], []

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embscale.errors import EmbscaleError
 from embscale.scoring.scores import NONE
 from embscale.tables.table_files import INPUT
 

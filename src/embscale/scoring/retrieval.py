@@ -439,9 +439,7 @@ class Scorer:
         values, places = (torch.cat(blocks) for blocks in zip(*parts, strict=True))
         return values, places
 
-    def _best(
-        self, scores: torch.Tensor, places: torch.Tensor, own: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _best(self, scores: torch.Tensor, places: torch.Tensor, own: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The best documents of a block, excluding the one with the query's own id (as in BEIR)."""
         at = torch.searchsorted(places, own).clamp_(max=len(places) - 1)
         itself = (places[at] == own).nonzero().squeeze(1)
