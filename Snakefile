@@ -110,6 +110,7 @@ SITE = (
 pathvars:
     results=f"results/{config['study']}",
     task=f"results/{config['study']}/tasks/{config['corpus']['task']}",
+    code_task=f"results/{config['study']}/tasks/{config['corpus']['code_task']}",
     logs=f"logs/{config['study']}",
     benchmarks=f"results/{config['study']}/benchmarks",
     site=SITE,

@@ -6,7 +6,9 @@ import importlib.metadata
 import importlib.util
 import inspect
 import json
+import re
 import textwrap
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
 from embscale.provenance.artifacts import note_path, read_note
-from embscale.texts import corpus, samples
+from embscale.texts import beir, corpus, samples
 
 SOURCE = '''
 def mean(values):
@@ -127,14 +129,6 @@ def test_parsed_docstrings_equal_imported_ones():
     for name in ("networkx.algorithms.dag.ancestors", "networkx.algorithms.shortest_paths.generic.shortest_path"):
         imported = inspect.getdoc(getattr(networkx, name.rpartition(".")[2]))
         assert found[name].text == corpus.split_see_also(imported)[0]
-
-
-def test_held_out_share_is_near_the_fraction_and_stable():
-    names = [f"name-{i}" for i in range(4000)]
-    heldout = {name for name in names if corpus.is_heldout(name, fraction=0.1, seed=3)}
-    assert 320 < len(heldout) < 480  # four standard deviations
-    assert heldout == {name for name in reversed(names) if corpus.is_heldout(name, fraction=0.1, seed=3)}
-    assert heldout != {name for name in names if corpus.is_heldout(name, fraction=0.1, seed=4)}
 
 
 @pytest.mark.parametrize(
@@ -250,23 +244,197 @@ def test_functions_are_chosen_by_seed_and_name_alone():
     # Others join, none leaves but for them.
     more = corpus.choose([*functions, corpus.Document("new", "p", "new")], count=10, seed=1)
     assert len({f.name for f in more} - {f.name for f in few}) <= 1
-    with pytest.raises(EmbscaleError, match=r"^101 functions are wanted, but 100 are long enough"):
+    with pytest.raises(EmbscaleError, match=r"^corpus\.code_texts: 101 functions are wanted, but 100 are"):
         corpus.choose(functions, count=101, seed=1)
 
 
-def test_the_command_writes_both_genres_and_holds_them_to_their_digests(package, tmp_path, capsys):
-    package(stats=SOURCE, shapes=CODE)
-    flags = ["--packages", "tiny==1.0", "--min-characters", "20", "--heldout-fraction", "0.5", "--code-texts", "1"]
-    flags += ["--code-min-characters", "40", "--seed", "1", "--sha256", "any"]
-    first = [*flags, "--code", str(tmp_path / "c.jsonl.gz"), "-o", str(tmp_path / "task")]
+TWINS = """
+def {name}(values):
+    \"\"\"{summary}
+
+    {text}
+
+    See Also
+    --------
+    {other} : The other one.
+    \"\"\"
+    # {comment}
+    return {code}
+"""
+
+
+def twins(count=12):
+    """Pairs of functions that name each other, with summaries of their own."""
+    sources = []
+    for i in range(count):
+        text = " ".join(f"w{i}x{j}" for j in range(30))
+        for side, other in ("ab", "ba"):
+            sources.append(
+                TWINS.format(
+                    name=f"{side}{i}",
+                    other=f"{other}{i}",
+                    summary=f"Do number {i} {side}.",
+                    text=text,
+                    comment="a comment that makes the function long enough",
+                    code=f"values + {2 * i + (side == 'b')}",
+                )
+            )
+    return "\n".join(sources)
+
+
+def function_task(source, package, count):
+    package(shapes=source)
+    found = corpus.harvest({"tiny": "1.0"}, min_characters=5, code_min_characters=40)
+    task = corpus.function_task(found, count=count, seed=1)
+    return {f.name.removeprefix("tiny.shapes.") for f in task.documents}, {
+        query.text: (query.name, [name.removeprefix("tiny.shapes.") for name in query.relevant])
+        for query in task.queries
+    }
+
+
+def described(name, docstring, code):
+    return f'def {name}(values):\n    """{docstring}"""\n    return {code}\n'
+
+
+LONG = "values + values + values"
+
+
+def test_functions_are_asked_for_by_their_own_summaries(package):
+    documents, queries = function_task(
+        described("first", "Adds it thrice.\n\n    And more.", LONG)
+        + described("other", "Adds four times.", f"{LONG} * 2"),
+        package,
+        2,
+    )
+    assert documents == {"first", "other"}
+    assert queries == {
+        "Adds it thrice.": ("summary of tiny.shapes.first", ["first"]),
+        "Adds four times.": ("summary of tiny.shapes.other", ["other"]),
+    }
+
+
+def test_functions_with_one_summary_are_all_relevant_to_one_query(package):
+    source = "".join(described(name, "Adds it thrice.", f"{LONG} * {i}") for i, name in enumerate(["c", "a", "b"]))
+    assert function_task(source, package, 3)[1] == {"Adds it thrice.": ("summary of tiny.shapes.a", ["a", "b", "c"])}
+
+
+def test_equal_functions_are_one_that_either_summary_asks_for(package):
+    source = "".join(
+        f'class {name}:\n    def same(self, values):\n        """Adds it {word}."""\n        return {LONG}\n'
+        for name, word in (("B", "thrice"), ("A", "three times"))
+    )
+    documents, queries = function_task(source, package, 1)
+    assert documents == {"A.same"}
+    assert queries == {
+        "Adds it three times.": ("summary of tiny.shapes.A.same", ["A.same"]),
+        "Adds it thrice.": ("summary of tiny.shapes.B.same", ["A.same"]),
+    }
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        described("short", "Adds it.", LONG),  # two words
+        described("_private", "Adds it up thrice.", LONG),
+        described("quoted", "Adds it up thrice.", f"{LONG}  # `adds it up` thrice"),
+        f"def bare(values):\n    return {LONG}\n",
+        # The docstring is the getter's.
+        'class A:\n    @property\n    def x(self):\n        """The x of it."""\n\n'
+        f"    @x.setter\n    def x(self, values):\n        self.y = {LONG}\n",
+    ],
+)
+def test_a_function_without_an_honest_summary_is_left_out(package, source):
+    documents, queries = function_task(source + described("kept", "This one is kept.", f"{LONG} - 1"), package, 1)
+    assert documents == {"kept"} and list(queries) == ["This one is kept."]
+
+
+def test_too_few_functions_with_a_summary_are_reported(package):
+    with pytest.raises(EmbscaleError, match=r"^corpus\.code_texts: 2 functions are wanted, but 1 are long enough"):
+        function_task(described("only", "Adds it up thrice.", LONG), package, 2)
+
+
+def rows(path):
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+@pytest.fixture
+def harvest(tmp_path):
+    """A function that runs the command, with changes to its flags, and gives its exit status."""
+
+    def run(*flags, packages=("tiny==1.0",), to=tmp_path):
+        given = ["--packages", *packages, "--min-characters", "20", "--heldout-fraction", "0.3", "--code-texts", "20"]
+        given += ["--code-min-characters", "40", "--seed", "1", "--heldout-packages", "--shingle-words", "8"]
+        given += ["--shared-shingles", "0.5", "--dev-fraction", "0.3", *flags]
+        for name in ("--sha256", "--code-sha256"):
+            given += [] if name in flags else [name, "any"]
+        return execute("harvest", [*given, "--functions", str(to / "Functions"), "-o", str(to / "Docs")])
+
+    return run
+
+
+def test_the_command_writes_both_tasks_and_holds_them_to_their_digests(package, harvest, tmp_path, capsys):
+    package(twins=twins())
     for _ in range(2):  # the second time over what the first has made
-        assert execute("harvest", [*first, "--code-sha256", "any"]) == 0
-    flags += ["--code", str(tmp_path / "others.jsonl.gz")]
-    digest = read_note(note_path(tmp_path / "task/corpus.jsonl.gz"))["facts"]["code_sha256"]
-    (row,) = (json.loads(line) for line in gzip.decompress((tmp_path / "c.jsonl.gz").read_bytes()).splitlines())
-    assert samples.read_texts(tmp_path / "c.jsonl.gz", split=None) == {row["_id"]: row["text"]}
-    assert row["metadata"] == {"package": "tiny"} and f"1 of 2 functions, sha256 {digest}" in capsys.readouterr().err
-    assert execute("harvest", [*flags, "--code-sha256", digest, "-o", str(tmp_path / "again")]) == 0
-    assert execute("harvest", [*flags, "--code-sha256", "0" * 64, "-o", str(tmp_path / "other")]) == 1
+        assert harvest() == 0
+    facts = read_note(note_path(tmp_path / "Docs/corpus.jsonl.gz"))["facts"]
+    shown = capsys.readouterr().err
+    assert f"24 documents, 24 queries, sha256 {facts['sha256']}" in shown
+    assert f"20 documents, 20 queries, code_sha256 {facts['code_sha256']}" in shown
+    found = rows(tmp_path / "Functions/corpus.jsonl.gz")
+    assert samples.read_texts(tmp_path / "Functions/corpus.jsonl.gz", split=None) == {
+        r["_id"]: r["text"] for r in found
+    }
+    assert harvest("--code-sha256", facts["code_sha256"], "--sha256", facts["sha256"], to=tmp_path / "again") == 0
+    assert harvest("--code-sha256", "0" * 64, to=tmp_path / "other") == 1
     assert "corpus.code_sha256: the harvested texts have the digest" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
+
+
+def test_twins_stay_on_one_side_of_each_split(package, harvest, tmp_path):
+    """Near-duplicates of the split of documents, queries that name each other of that of queries."""
+    package(twins=twins())
+    assert harvest() == 0
+    split = {row["_id"]: row["metadata"]["split"] for row in rows(tmp_path / "Docs/corpus.jsonl.gz")}
+    assert set(split.values()) == {"train", "heldout"}
+    test, dev = (beir.load(tmp_path / "Docs", name).qrels for name in ("test", "dev"))
+    assert len(test) + len(dev) == 24 and min(len(test), len(dev)) > 1
+    for i in range(12):
+        a, b = f"tiny.twins.a{i}", f"tiny.twins.b{i}"
+        assert split[a] == split[b]
+        assert (a in dev) == (b in dev) != (a in test)
+    for row in rows(tmp_path / "Functions/corpus.jsonl.gz"):
+        assert row["metadata"] == {"package": "tiny", "split": split[row["_id"]]}
+    facts = read_note(note_path(tmp_path / "Docs/corpus.jsonl.gz"))["facts"]
+    assert facts["near_duplicates"]["groups"] == 12 and facts["near_duplicates"]["leaking"] == 0
+    assert facts["near_duplicates"]["leaking_before"] > 0
+    assert facts["Docs"]["documents"] == {name: list(split.values()).count(name) for name in ("heldout", "train")}
+    assert facts["Docs"]["queries"] == {"dev": len(dev), "test": len(test)}
+    assert (
+        facts["Docs"]["clusters"] == "12 clusters of the 24 queries, the largest of 2; 0 of 24 labels link two of them"
+    )
+
+
+def test_a_held_out_package_has_a_split_of_its_own(package, harvest, tmp_path):
+    package(twins=twins())
+    assert harvest("--heldout-packages", "tiny") == 0
+    for task in ("Docs", "Functions"):
+        assert {row["metadata"]["split"] for row in rows(tmp_path / task / "corpus.jsonl.gz")} == {"heldout_package"}
+
+
+@pytest.mark.long
+def test_nothing_held_out_of_a_real_package_resembles_what_is_for_training(harvest, tmp_path):
+    """By sets of words compared one pair at a time."""
+    version = importlib.metadata.version("networkx")
+    assert harvest("--min-characters", "100", "--code-texts", "100", packages=[f"networkx=={version}"]) == 0
+    sets = {"train": [], "heldout": []}
+    for row in rows(tmp_path / "Docs/corpus.jsonl.gz"):
+        words = re.findall(r"\w+", row["text"].lower())
+        sets[row["metadata"]["split"]].append({" ".join(words[i : i + 8]) for i in range(max(1, len(words) - 7))})
+    holders = defaultdict(set)
+    for i, shingles in enumerate(sets["train"]):
+        for shingle in shingles:
+            holders[shingle].add(i)
+    assert len(sets["heldout"]) > 100
+    for shingles in sets["heldout"]:
+        common = Counter(i for shingle in shingles for i in holders.get(shingle, ()))
+        assert all(n < 0.5 * min(len(shingles), len(sets["train"][i])) for i, n in common.items())

@@ -203,6 +203,13 @@ def changed(**values):
         ({"scores__metrics": ["map_at_100"]}, "scores.primary_metric: ndcg_at_10 is not among scores.metrics"),
         ({"claims__task": "SCIDOCS"}, "claims.task: SCIDOCS is no task of the study; there are PyDocsSeeAlso"),
         ({"tasks": ["PyDocsSeeAlso"]}, "tasks: PyDocsSeeAlso is the name of the study's own task, corpus.task"),
+        ({"tasks": ["PyFunctionSummaries"]}, "tasks: PyFunctionSummaries is the name of the study's own task, corpus."),
+        ({"corpus__code_task": "PyDocsSeeAlso"}, "corpus.code_task: PyDocsSeeAlso is also the name of corpus.task"),
+        ({"corpus__heldout_packages": ["torch"]}, "corpus.heldout_packages: torch is not among corpus.packages, mat"),
+        (
+            {"corpus__heldout_packages": [package.partition("==")[0] for package in PARAMS["corpus"]["packages"]]},
+            "corpus.heldout_packages: all of corpus.packages are held out",
+        ),
         ({"layers__min_tokens": 8}, "layers.min_tokens: 8 is below layers.tokens, 32"),
         ({"layers__grid__windows": [64]}, "layers.grid.windows: 64 is above layers.tokens, 32"),
         ({"layers__grid__counts": [500]}, "layers.grid.counts: 500 is above layers.texts_count, 200"),

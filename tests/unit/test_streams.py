@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import small_corpus
 
 from embscale.errors import EmbscaleError
 from embscale.texts import streams, tokens
@@ -42,3 +43,15 @@ def test_tokens_of_other_documents_are_reported(tmp_path, texts):
     tokens.save(tmp_path / "t.safetensors", {"documents": texts}, {})
     with pytest.raises(EmbscaleError, match=r"tokens of 4 documents, but .*holds 1;"):
         streams.read(corpus, tmp_path / "t.safetensors", tmp_path, seed=1)
+
+
+def test_held_out_packages_are_neither_trained_on_nor_measured(tmp_path):
+    small_corpus.save_corpus(tmp_path)
+    names = ["train", "heldout", "heldout_package"] * 20
+    rows = [{"_id": str(i), "text": "", "metadata": {"split": name}} for i, name in enumerate(names)]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", "utf-8")
+    documents = tokens.load(tmp_path / "tokens.safetensors")[0]["documents"]
+    *found, separator = streams.read(tmp_path / "corpus.jsonl", tmp_path / "tokens.safetensors", tmp_path, seed=1)
+    for stream, name in zip(found, ("train", "heldout"), strict=True):
+        expected = [documents[i].tolist() for i in range(60) if names[i] == name]
+        assert sorted(t.tolist() for t in streams.texts_of(stream, separator=separator)) == sorted(expected)

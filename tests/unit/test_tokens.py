@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from embscale.cli import execute
 from embscale.errors import EmbscaleError
-from embscale.texts import tokens
+from embscale.texts import beir, tokens
 
 TEXTS = ["The table of a model holds one row.", "", "row row row"]
 
@@ -59,3 +60,26 @@ def test_a_broken_tokenizer_is_reported(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(EmbscaleError, match=r"tokenizer\.json: not a tokenizer"):
         tokens.load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("dev", ["", "second\td\t1\n"])
+def test_queries_to_choose_settings_on_are_a_group_of_their_own(tokenizer_folder, tokenizer, tmp_path, dev):
+    """Absent where a task has none."""
+    texts = {"first": "a model", "second": "one row of a table", "unjudged": "nothing"}
+    folder = tmp_path / "task"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_bytes(beir.jsonl_bytes([{"_id": "d", "text": "row"}]))
+    (folder / "queries.jsonl").write_bytes(beir.jsonl_bytes({"_id": q, "text": t} for q, t in texts.items()))
+    for split, lines in (("test", "first\td\t1\n"), ("dev", dev)):
+        if lines:
+            (folder / f"qrels/{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + lines)
+    output = tmp_path / "tokens.safetensors"
+    flags = ["--tokenizer", str(tokenizer_folder), "--max-length", "50", "--special-tokens", "exclude"]
+    assert execute("tokenize", [str(folder), *flags, "-o", str(output)]) == 0
+    groups, made_of = tokens.load(output)
+    expected = {"documents": "row", "queries": "a model"} | ({"dev_queries": "one row of a table"} if dev else {})
+    assert {name: [list(group[0]), len(group)] for name, group in groups.items()} == {
+        name: [tokenizer.encode(text).ids, 1] for name, text in expected.items()
+    }
+    assert made_of["data_sha256"] == beir.load(folder).sha256
+    assert made_of.get("dev_sha256") == (beir.load(folder, "dev").sha256 if dev else None)

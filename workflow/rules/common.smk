@@ -58,7 +58,8 @@ LAYER_MODELS = [
     if SUITES[model] in config["layers"]["suites"]
     and (model in LADDER or FETCHED[model, CHECKPOINTS[model][-1]].whole_available)
 ]
-TASKS = [config["corpus"]["task"], *config["tasks"]]
+OWN_TASKS = [config["corpus"]["task"], config["corpus"]["code_task"]]
+TASKS = [*OWN_TASKS, *config["tasks"]]
 
 # Flags that rules of several chapters share.
 VOCABULARY = group_flags(Vocabulary, config["tokenizer"])
@@ -126,7 +127,7 @@ def source_file(of):
     if of == "heldout":
         return task_files(config["corpus"]["task"])[0]
     if of == "code":
-        return STUDY / "code.jsonl.gz"
+        return task_files(config["corpus"]["code_task"])[0]
     return HUB / "texts" / f"{of}.jsonl.gz" if of in config["texts"] else Path(of)
 
 
@@ -201,11 +202,15 @@ def home(own):
 
 
 def task_files(task):
-    """The files of a retrieval task, the corpus first."""
-    folder = home(task == config["corpus"]["task"]) / "tasks" / task
-    return [
-        folder / name for name in ("corpus.jsonl.gz", "queries.jsonl", "qrels/test.tsv")
+    """The files of a retrieval task, the corpus first; the study's own have queries to choose settings on."""
+    own = task in OWN_TASKS
+    splits = ["test", "dev"] if own else ["test"]
+    names = [
+        "corpus.jsonl.gz",
+        "queries.jsonl",
+        *(f"qrels/{split}.tsv" for split in splits),
     ]
+    return [home(own) / "tasks" / task / name for name in names]
 
 
 def tokenizer_file(tokenizer):

@@ -1,12 +1,12 @@
 """Chapter 1: texts.
 
-Docstrings of installed packages become a retrieval task in the BEIR format, and a tokenizer is trained
-on them.  The texts of every task are tokenised once with each tokenizer, for all that follows.
+Docstrings and functions of installed packages become retrieval tasks in the BEIR format, and a tokenizer is
+trained on the docstrings.  The texts of every task are tokenised once with each tokenizer, for all that follows.
 """
 
 
 rule harvest:
-    """Read the docstrings of the pinned packages; sources are parsed, not executed."""
+    """Read the docstrings and functions of the pinned packages; sources are parsed, not executed."""
     input:
         code=command_sources("harvest"),
     output:
@@ -14,7 +14,11 @@ rule harvest:
         note="<task>/corpus.jsonl.gz.note.json",
         queries="<task>/queries.jsonl",
         qrels="<task>/qrels/test.tsv",
-        functions="<results>/code.jsonl.gz",
+        dev="<task>/qrels/dev.tsv",
+        functions="<code_task>/corpus.jsonl.gz",
+        function_queries="<code_task>/queries.jsonl",
+        function_qrels="<code_task>/qrels/test.tsv",
+        function_dev="<code_task>/qrels/dev.tsv",
     log:
         "<logs>/harvest.log",
     benchmark:
@@ -23,9 +27,10 @@ rule harvest:
         "../envs/embscale.yaml"
     params:
         folder=subpath(output.corpus, parent=True),
+        functions=subpath(output.functions, parent=True),
         harvest=group_flags(Harvest, config["corpus"]),
     shell:
-        "python src/embscale harvest {params.harvest} --code {output.functions:q}"
+        "python src/embscale harvest {params.harvest} --functions {params.functions:q}"
         " --output {params.folder:q} 2> {log:q}"
 
 

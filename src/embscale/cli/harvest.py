@@ -1,70 +1,139 @@
-"""Collect texts of two genres from pinned packages: docstrings as a retrieval task in the BEIR format, and code."""
+"""Collect two retrieval tasks in the BEIR format from pinned packages: docstrings, and functions."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_array
 
 from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 from embscale.parameters.corpus import Harvest
-from embscale.texts import beir, corpus
+from embscale.statistics.clusters import query_clusters
+from embscale.texts import beir, corpus, near_duplicates, splits
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     flags.add(parser, Harvest)
-    parser.add_argument("--code", type=Path, required=True, metavar="CODE.jsonl.gz", help="where the functions go")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format"
+        "--functions", type=Path, required=True, metavar="FOLDER", help="where the task of functions goes"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FOLDER", help="where the task of docstrings goes"
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Harvest, compare the digests, write."""
+    """Harvest, compare the digests, divide, write."""
     packages = dict(package.split("==", 1) for package in args.packages)
     harvested = corpus.harvest(
         packages, min_characters=args.min_characters, code_min_characters=args.code_min_characters
     )
-    functions = corpus.choose(harvested.functions, count=args.code_texts, seed=args.seed)
-    digest, code_digest = harvested.sha256(), corpus.sha256(functions)
-    print(f"{len(harvested.documents)} documents, {len(harvested.queries)} queries, sha256 {digest}", file=sys.stderr)
-    print(f"{len(functions)} of {len(harvested.functions)} functions, sha256 {code_digest}", file=sys.stderr)
-    _check(args.sha256, digest, "corpus.sha256")
-    _check(args.code_sha256, code_digest, "corpus.code_sha256")
-    rows = [
+    functions = corpus.function_task(harvested, count=args.code_texts, seed=args.seed)
+    facts: dict[str, Any] = {"sha256": harvested.sha256(), "code_sha256": functions.sha256()}
+    for task, key in ((harvested, "sha256"), (functions, "code_sha256")):
+        print(f"{len(task.documents)} documents, {len(task.queries)} queries, {key} {facts[key]}", file=sys.stderr)
+        _check(getattr(args, key), facts[key], f"corpus.{key}")
+    split, facts["near_duplicates"] = _split(args, harvested)
+    split |= {function.name: _split_of(split, harvested.docstrings[function.name]) for function in functions.documents}
+    contents: dict[Path, bytes] = {}
+    for folder, task in ((args.output, harvested), (args.functions, functions)):
+        files, facts[folder.name] = _files(args, folder, task, split)
+        contents |= files
+    with write_with_provenance(args, inputs=[], outputs=list(contents), facts=facts) as paths:
+        for path, content in zip(paths, contents.values(), strict=True):
+            path.write_bytes(content)
+
+
+def _split(args: argparse.Namespace, task: corpus.Task) -> tuple[dict[str, str], dict[str, Any]]:
+    """The split of each docstring by its name, and what keeping near-duplicates together does."""
+    near = near_duplicates.near_duplicates(
+        [document.text for document in task.documents], shingle_words=args.shingle_words, share=args.shared_shingles
+    )
+    groups = near_duplicates.groups(near)
+    names = [document.name for document in task.documents]
+    apart, together = (
+        splits.of_documents(
+            names,
+            [document.package for document in task.documents],
+            of,
+            heldout_fraction=args.heldout_fraction,
+            heldout_packages=args.heldout_packages,
+            seed=args.seed,
+        )
+        for of in (np.arange(len(names)), groups)
+    )
+    sizes = np.bincount(groups)
+    beside = np.isin(groups, groups[together == splits.HELDOUT_PACKAGE]) & (together == splits.HELDOUT)
+    facts = {
+        "groups": int((sizes > 1).sum()),
+        "documents": int(sizes[sizes > 1].sum()),
+        "largest": int(sizes.max()),
+        "beside_heldout_packages": int(beside.sum()),
+        # Shares of held-out documents with a near-duplicate in training, without groups and with them.
+        "leaking_before": _leaking(near, apart),
+        "leaking": _leaking(near, together),
+    }
+    print(
+        f"{facts['groups']} groups of near-duplicates, the largest of {facts['largest']} documents; with such a one in "
+        f"training: {facts['leaking_before']:.1%} of the held-out documents, {facts['leaking']:.1%} with groups kept",
+        file=sys.stderr,
+    )
+    return dict(zip(names, together.tolist(), strict=True)), facts
+
+
+def _leaking(near: coo_array, split: np.ndarray) -> float:
+    return near_duplicates.leaking(near, training=split == splits.TRAIN, heldout=split == splits.HELDOUT)
+
+
+def _split_of(split: Mapping[str, str], docstrings: tuple[str, ...]) -> str:
+    """The split of a function: for training if a docstring of it is."""
+    found = {split[name] for name in docstrings}
+    return next(name for name in (splits.TRAIN, splits.HELDOUT, splits.HELDOUT_PACKAGE) if name in found)
+
+
+def _files(
+    args: argparse.Namespace, folder: Path, task: corpus.Task, split: Mapping[str, str]
+) -> tuple[dict[Path, bytes], dict[str, Any]]:
+    """The content of each file of a task, and facts about it."""
+    clusters = query_clusters(task.qrels(), seed=args.seed)
+    dev = splits.dev_queries(clusters, dev_fraction=args.dev_fraction, seed=args.seed)
+    documents: list[dict[str, Any]] = [
         {
             "_id": document.name,
             "title": "",
             "text": document.text,
-            "metadata": {
-                "package": document.package,
-                "split": "heldout"
-                if corpus.is_heldout(document.name, fraction=args.heldout_fraction, seed=args.seed)
-                else "train",
-            },
+            "metadata": {"package": document.package, "split": split[document.name]},
         }
-        for document in harvested.documents
+        for document in task.documents
     ]
-    queries = [{"_id": query.name, "text": query.text} for query in harvested.queries]
-    qrels = "query-id\tcorpus-id\tscore\n" + "".join(
-        f"{query.name}\t{relevant}\t1\n" for query in harvested.queries for relevant in query.relevant
-    )
-    code_rows = [{"_id": f.name, "text": f.text, "metadata": {"package": f.package}} for f in functions]
-    facts = {"sha256": digest, "code_sha256": code_digest}
-    outputs = [args.output / "corpus.jsonl.gz", args.output / "queries.jsonl", args.output / "qrels" / "test.tsv"]
-    with write_with_provenance(args, inputs=[], outputs=[*outputs, args.code], facts=facts) as (
-        corpus_path,
-        queries_path,
-        qrels_path,
-        code_path,
-    ):
-        corpus_path.write_bytes(beir.gzip_bytes(beir.jsonl_bytes(rows)))
-        queries_path.write_bytes(beir.jsonl_bytes(queries))
-        qrels_path.write_text(qrels, "utf-8")
-        code_path.write_bytes(beir.gzip_bytes(beir.jsonl_bytes(code_rows)))
+    contents = {
+        folder / "corpus.jsonl.gz": beir.gzip_bytes(beir.jsonl_bytes(documents)),
+        folder / "queries.jsonl": beir.jsonl_bytes({"_id": query.name, "text": query.text} for query in task.queries),
+    }
+    for name, chosen in (("test", False), ("dev", True)):
+        lines = (
+            f"{query.name}\t{relevant}\t1\n"
+            for query in task.queries
+            for relevant in query.relevant
+            if (query.name in dev) == chosen
+        )
+        contents[folder / "qrels" / f"{name}.tsv"] = ("query-id\tcorpus-id\tscore\n" + "".join(lines)).encode()
+    facts = {
+        "documents": dict(sorted(Counter(row["metadata"]["split"] for row in documents).items())),
+        "queries": {"dev": len(dev), "test": len(task.queries) - len(dev)},
+        "clusters": clusters.words,
+    }
+    print(f"{folder.name}: {facts['documents']}, queries {facts['queries']}; {facts['clusters']}", file=sys.stderr)
+    return contents, facts
 
 
 def _check(expected: str, digest: str, key: str) -> None:

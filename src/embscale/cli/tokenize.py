@@ -11,6 +11,10 @@ from embscale.parameters import flags
 from embscale.parameters.corpus import Tokenisation
 from embscale.texts import beir, tokens
 
+# Groups of tokens and digests of texts by split.
+QUERIES = {"test": "queries", "dev": "dev_queries"}
+DIGESTS = {"test": "data_sha256", "dev": "dev_sha256"}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
@@ -21,22 +25,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Tokenise and write, with the digests of the texts and of the tokenizer."""
+    """Tokenise and write documents, queries and those to choose settings on, with digests of texts and tokenizer."""
     tokenizer_file = tokens.tokenizer_file(args.tokenizer)
-    inputs = [*beir.files(args.task, "test"), tokenizer_file]
+    splits = beir.splits(args.task)
+    inputs = [*dict.fromkeys(file for split in splits for file in beir.files(args.task, split)), tokenizer_file]
     with write_with_provenance(args, inputs=inputs, outputs=[args.output]) as (output,):
-        data = beir.load(args.task)
+        data = {split: beir.load(args.task, split) for split in splits}
+        texts = {"documents": data["test"].documents} | {QUERIES[split]: data[split].queries for split in splits}
         tokenizer = tokens.load_tokenizer(args.tokenizer)
         groups = {
             name: tokens.tokenise(
-                list(texts.values()),
+                list(group.values()),
                 tokenizer,
                 max_length=args.max_length,
                 special_tokens=args.special_tokens == "include",
             )
-            for name, texts in (("documents", data.documents), ("queries", data.queries))
+            for name, group in texts.items()
         }
-        digests = {"data_sha256": data.sha256, "tokenizer_sha256": tokens.tokenizer_sha256(args.tokenizer)}
+        digests = {DIGESTS[split]: data[split].sha256 for split in splits}
+        digests["tokenizer_sha256"] = tokens.tokenizer_sha256(args.tokenizer)
         tokens.save(output, groups, {"max_length": args.max_length, "special_tokens": args.special_tokens, **digests})
     cut = int((groups["documents"].lengths == args.max_length).sum())
     print(

@@ -9,6 +9,7 @@ from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.corpus import Vocabulary
 from embscale.texts import beir
+from embscale.texts.splits import TRAIN
 from embscale.texts.tokens import END_OF_TEXT
 
 
@@ -25,7 +26,7 @@ def run(args: argparse.Namespace) -> None:
     from transformers import PreTrainedTokenizerFast
 
     source = beir.corpus_file(args.corpus)
-    texts = (row["text"] for row in beir.read_jsonl(source) if row["metadata"]["split"] == "train")
+    texts = (row["text"] for row in beir.read_jsonl(source) if row["metadata"]["split"] == TRAIN)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

@@ -12,7 +12,19 @@ def contradictions(config: dict[str, Any]) -> list[str]:
     Args:
         config: the parameters of a study, already checked against its schema.
     """
-    return [*_training(config), *_scores(config), *_layers(config), *_primer(config)]
+    return [*_corpus(config), *_training(config), *_scores(config), *_layers(config), *_primer(config)]
+
+
+def _corpus(config: dict[str, Any]) -> Iterator[str]:
+    corpus = config["corpus"]
+    packages = [package.partition("==")[0] for package in corpus["packages"]]
+    for package in corpus["heldout_packages"]:
+        if package not in packages:
+            yield f"corpus.heldout_packages: {package} is not among corpus.packages, {', '.join(packages)}"
+    if set(packages) <= set(corpus["heldout_packages"]):
+        yield "corpus.heldout_packages: all of corpus.packages are held out, and none is left to train on"
+    if corpus["task"] == corpus["code_task"]:
+        yield f"corpus.code_task: {corpus['code_task']} is also the name of corpus.task; give each its own"
 
 
 def _training(config: dict[str, Any]) -> Iterator[str]:
@@ -33,13 +45,15 @@ def _training(config: dict[str, Any]) -> Iterator[str]:
 
 
 def _scores(config: dict[str, Any]) -> Iterator[str]:
-    scores, tasks = config["scores"], [config["corpus"]["task"], *config["tasks"]]
+    own = [config["corpus"]["task"], config["corpus"]["code_task"]]
+    scores, tasks = config["scores"], [*own, *config["tasks"]]
     if scores["primary_metric"] not in scores["metrics"]:
         yield f"scores.primary_metric: {scores['primary_metric']} is not among scores.metrics"
     if config["claims"]["task"] not in tasks:
         yield f"claims.task: {config['claims']['task']} is no task of the study; there are {', '.join(tasks)}"
-    if config["corpus"]["task"] in config["tasks"]:
-        yield f"tasks: {config['corpus']['task']} is the name of the study's own task, corpus.task"
+    for name, task in zip(("task", "code_task"), own, strict=True):
+        if task in config["tasks"]:
+            yield f"tasks: {task} is the name of the study's own task, corpus.{name}"
 
 
 def _layers(config: dict[str, Any]) -> Iterator[str]:

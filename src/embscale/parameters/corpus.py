@@ -5,32 +5,43 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from embscale.parameters.kinds import SOME, Count, Seed, Sha256, Share, SpecialTokens
+from embscale.parameters.kinds import SOME, Count, Names, Seed, Sha256, Share, SpecialTokens
+
+TaskName = Annotated[str, {"pattern": "^[A-Za-z][A-Za-z0-9]*$"}]
 
 
 @dataclass(frozen=True)
 class Harvest:
-    """Docstrings of installed packages as a retrieval task, and the bodies of their functions as another genre."""
+    """Two retrieval tasks of what is installed: docstrings to those that they name, summaries to functions' code."""
 
     packages: Annotated[
         tuple[Annotated[str, {"pattern": r"^[A-Za-z0-9._-]+==[A-Za-z0-9.+!-]+$"}], ...],
         SOME,
         "distributions and the exact versions whose sources are read",
     ]
-    sha256: Annotated[Sha256, "of the harvest, or any"]
+    sha256: Annotated[Sha256, "of the docstrings and their judgements, or any"]
     min_characters: Annotated[Count, "shorter docstrings are left out"]
     code_texts: Annotated[Count, "functions without their docstrings, another genre"]
     code_min_characters: Annotated[Count, "shorter functions are left out"]
-    code_sha256: Annotated[Sha256, "of the functions, or any"]
-    heldout_fraction: Annotated[Share, "share of documents that training never sees"]
-    seed: Annotated[Seed, "of the held-out split, and of the choice of functions"]
+    code_sha256: Annotated[Sha256, "of the functions and their judgements, or any"]
+    heldout_fraction: Annotated[Share, "share of groups of near-duplicate documents that training never sees"]
+    heldout_packages: Annotated[Names, "packages that training sees no document of, beside that share of the others"]
+    shingle_words: Annotated[Count, "words in a row that near-duplicates are found by"]
+    shared_shingles: Annotated[
+        float,
+        {"exclusiveMinimum": 0, "maximum": 1},
+        "two documents are near-duplicates if they have this share of the smaller one's shingles in common",
+    ]
+    dev_fraction: Annotated[Share, "share of clusters of queries that settings are chosen on; no score is of these"]
+    seed: Annotated[Seed, "of the held-out split, of the clusters and their split, and of the choice of functions"]
 
 
 @dataclass(frozen=True)
 class Corpus(Harvest):
-    """The texts: docstrings of packages that are already installed, as a retrieval task."""
+    """The texts: docstrings and functions of packages that are already installed, as two retrieval tasks."""
 
-    task: Annotated[str, {"pattern": "^[A-Za-z][A-Za-z0-9]*$"}, "name of the retrieval task"]
+    task: Annotated[TaskName, "name of the task of docstrings"]
+    code_task: Annotated[TaskName, "name of the task of functions"]
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,11 @@ def files(folder: Path, split: str) -> list[Path]:
     return [corpus_file(folder), folder / "queries.jsonl", folder / "qrels" / f"{split}.tsv"]
 
 
+def splits(folder: Path) -> list[str]:
+    """The splits of a folder that are used: ``test``, and ``dev`` if there is one, to choose settings on."""
+    return ["test", *(["dev"] if files(folder, "dev")[-1].is_file() else [])]
+
+
 def load(folder: Path, split: str = "test") -> RetrievalData:
     """Read and check one split.
 

@@ -2,7 +2,8 @@
 
 Sources are parsed, never imported or executed, so that a harvest depends on nothing but the files.
 A docstring that names other documented objects in its "See Also" section gives a retrieval query, as
-a paper that cites other papers does in SCIDOCS.  Functions without their docstrings are a second genre of texts.
+a paper that cites other papers does in SCIDOCS.  Functions without their docstrings are a second genre of texts, and
+the summaries of their docstrings are queries for them, as in CodeSearchNet (Husain et al. 2019, arXiv 1909.09436).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from embscale.errors import EmbscaleError
+from embscale.texts.splits import draw
 
 # Folders of a package with tests or vendored code.
 FOREIGN_FOLDERS = {"tests", "testing", "_vendor", "_external", "externals", "extern"} | {
@@ -33,7 +35,11 @@ SEE_ALSO = re.compile(r"^See Also[ \t]*\n-{3,}[ \t]*\n", re.MULTILINE | re.IGNOR
 NEXT_SECTION = re.compile(r"^\S.*\n(-{3,}|={3,})[ \t]*$", re.MULTILINE)
 ROLE = re.compile(r":[\w:]+:`~?([^`<]+)`|`+~?([^`]+)`+")
 SIGNATURE = re.compile(r"[\w.]+\(.*\)( *->.*)?")
+WORD = re.compile(r"\w+")
 DOTTED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+# Summaries of fewer words, such as "Constructor.", ask for nothing in particular.
+LEAST_SUMMARY_WORDS = 3
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Query:
-    """The summary line of a docstring, and the documents that its "See Also" section names."""
+    """A summary line of a docstring, and the documents that are relevant to it."""
 
     name: str
     text: str
@@ -63,31 +69,38 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """Distinct docstrings in the order of their names, the queries among them, and the distinct functions."""
+class Task:
+    """A retrieval task: distinct documents in the order of their names, and queries."""
 
     documents: list[Document]
     queries: list[Query]
-    functions: list[Document]
 
     def sha256(self) -> str:
-        """Digest of every docstring's name, text and judgements: equal only for the same retrieval task."""
-        digest = _digest(self.documents)
+        """Digest of every name, text and judgement: equal only for the same texts and judgements."""
+        digest = hashlib.sha256()
+        for document in self.documents:
+            digest.update(f"{document.name}\0{document.text}\0".encode())
         for query in self.queries:
             digest.update(f"{query.name}\0{query.text}\0{query.relevant}\0".encode())
         return digest.hexdigest()
 
+    def qrels(self) -> dict[str, dict[str, int]]:
+        """Judgements as the metrics read them: 1 for each relevant document of each query."""
+        return {query.name: dict.fromkeys(query.relevant, 1) for query in self.queries}
 
-def sha256(documents: Iterable[Document]) -> str:
-    """Digest of every name and text."""
-    return _digest(documents).hexdigest()
 
+@dataclass(frozen=True)
+class Corpus(Task):
+    """The distinct docstrings and the queries among them, and the distinct functions.
 
-def _digest(documents: Iterable[Document]) -> hashlib._Hash:
-    digest = hashlib.sha256()
-    for document in documents:
-        digest.update(f"{document.name}\0{document.text}\0".encode())
-    return digest
+    Attributes:
+        functions: in the order of their names.
+        docstrings: names of the documents that are docstrings of a function, for each function that has any; several
+            where equal functions have different ones.
+    """
+
+    functions: list[Document]
+    docstrings: dict[str, tuple[str, ...]]
 
 
 def harvest(packages: Mapping[str, str], *, min_characters: int, code_min_characters: int) -> Corpus:
@@ -103,6 +116,7 @@ def harvest(packages: Mapping[str, str], *, min_characters: int, code_min_charac
     """
     found: dict[str, Document] = {}
     functions: dict[str, Document] = {}
+    own: dict[str, str] = {}  # docstrings of these functions
     for package, version in sorted(packages.items()):
         for path, module in _module_files(package, version):
             docstrings, code = _texts(path, module)
@@ -110,27 +124,84 @@ def harvest(packages: Mapping[str, str], *, min_characters: int, code_min_charac
                 text, see_also = split_see_also(docstring)
                 if len(text) >= min_characters:
                     found.setdefault(name, Document(name, package, text, see_also))
-            for name, text in code:
-                if len(text) >= code_min_characters:
-                    functions.setdefault(name, Document(name, package, text))
+            for name, text, docstring in code:
+                if len(text) >= code_min_characters and name not in functions:
+                    functions[name] = Document(name, package, text)
+                    own[name] = split_see_also(docstring)[0]
     distinct, representative = _distinct(found)
     if not distinct:
         raise EmbscaleError(
             f"corpus.packages {sorted(packages)}: no docstring of at least {min_characters} characters found"
         )
-    return Corpus(distinct, _queries(found, distinct, representative), _distinct(functions)[0])
+    distinct_functions, same_code = _distinct(functions)
+    documents_of = defaultdict(set)
+    for name, docstring in own.items():
+        # A setter has the name of its property, but not its docstring.
+        if name in found and found[name].text == docstring:
+            documents_of[same_code[name]].add(representative[name])
+    return Corpus(
+        distinct,
+        _queries(found, distinct, representative),
+        distinct_functions,
+        {name: tuple(sorted(documents)) for name, documents in sorted(documents_of.items())},
+    )
 
 
-def choose(documents: Iterable[Document], *, count: int, seed: int) -> list[Document]:
-    """Choose the documents with the lowest hashes of seed and name, sorted by name.
+def function_task(harvested: Corpus, *, count: int, seed: int) -> Task:
+    """Some functions, to be found by the summaries of their docstrings.
+
+    A function has a summary of its own docstring, of three words or more, that its code does not contain.  Functions
+    with the same summary are all relevant to it, and it is one query.
+
+    Args:
+        harvested: the functions and the docstrings.
+        count: functions to choose.
+        seed: of the choice.
 
     Raises:
         EmbscaleError: there are fewer.
     """
-    ranked = sorted(documents, key=lambda document: hashlib.sha256(f"{seed}:{document.name}".encode()).digest())
+    documents = {document.name: document for document in harvested.documents}
+    described = defaultdict(list)
+    for function in harvested.functions:
+        for name in harvested.docstrings.get(function.name, ()):
+            described[summary(documents[name].text)].append((function, name))
+    usable = {
+        text: pairs
+        for text, pairs in described.items()
+        if len(text.split()) >= LEAST_SUMMARY_WORDS and not any(_quotes(function.text, text) for function, _ in pairs)
+    }
+    eligible = {function.name: function for pairs in usable.values() for function, _ in pairs}
+    chosen = choose(eligible.values(), count=count, seed=seed)
+    kept = {function.name for function in chosen}
+    queries = []
+    for text, pairs in usable.items():
+        relevant = {function.name: docstring for function, docstring in pairs if function.name in kept}
+        if relevant:
+            # Not a document's name: a document with the query's own is left out of its ranking.
+            queries.append(Query(f"summary of {min(relevant.values())}", text, tuple(sorted(relevant))))
+    return Task(chosen, sorted(queries, key=lambda query: query.name))
+
+
+def choose(documents: Iterable[Document], *, count: int, seed: int) -> list[Document]:
+    """Choose documents by seed and name alone, sorted by name.
+
+    Raises:
+        EmbscaleError: there are fewer.
+    """
+    ranked = sorted(documents, key=lambda document: draw(document.name, seed=seed, purpose="chosen"))
     if len(ranked) < count:
-        raise EmbscaleError(f"{count} functions are wanted, but {len(ranked)} are long enough; ask for fewer")
+        raise EmbscaleError(
+            f"corpus.code_texts: {count} functions are wanted, but {len(ranked)} are long enough and have a summary; "
+            "ask for fewer"
+        )
     return sorted(ranked[:count], key=lambda document: document.name)
+
+
+def _quotes(code: str, text: str) -> bool:
+    """Whether code contains the words of a text in its order, such as in a comment."""
+    words, quoted = (" ".join(WORD.findall(each.lower())) for each in (code, text))
+    return f" {quoted} " in f" {words} "
 
 
 def split_see_also(docstring: str) -> tuple[str, tuple[str, ...]]:
@@ -148,15 +219,6 @@ def summary(text: str) -> str:
     """The first paragraph of a docstring on one line, after a signature such as ``f(x, out=None)``."""
     paragraphs = [" ".join(p.split()) for p in re.split(r"\n\s*\n", text.strip(), maxsplit=2)[:2]]
     return paragraphs[-1] if SIGNATURE.fullmatch(paragraphs[0]) else paragraphs[0]
-
-
-def is_heldout(name: str, *, fraction: float, seed: int) -> bool:
-    """Whether a document is held out from training, decided by a hash of its name only.
-
-    So a document's side does not change when others join or leave the corpus.
-    """
-    digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") < fraction * 2**64
 
 
 def _module_files(package: str, version: str) -> Iterator[tuple[Path, str]]:
@@ -179,8 +241,11 @@ def _module_files(package: str, version: str) -> Iterator[tuple[Path, str]]:
             yield Path(str(file.locate())), ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _texts(path: Path, module: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Dotted names and cleaned docstrings of the public classes and functions of a source file; names and code."""
+def _texts(path: Path, module: str) -> tuple[list[tuple[str, str]], list[tuple[str, str, str]]]:
+    """Of a source file: names and docstrings of public classes and functions; names, code and docstrings of functions.
+
+    Names are dotted, docstrings cleaned.
+    """
     try:
         with tokenize.open(path) as file:
             lines = file.readlines()
@@ -189,9 +254,17 @@ def _texts(path: Path, module: str) -> tuple[list[tuple[str, str]], list[tuple[s
         raise EmbscaleError(f"{path}: listed by its package but missing; reinstall the package") from None
     except (SyntaxError, ValueError) as error:
         raise EmbscaleError(f"{path}: not readable as Python source ({error}); reinstall the package") from error
-    nodes = list(ast.walk(tree))
-    docstrings = [*_definitions(tree, module), *_attached(nodes, module)]
-    return docstrings, list(_functions(tree, _without_docstrings(lines, nodes), module))
+    statements = list(_statements(tree))
+    docstrings = [*_definitions(tree, module), *_attached(statements, module)]
+    return docstrings, list(_functions(tree, _without_docstrings(lines, statements), module))
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Every statement within a node; `ast.walk` would go through all expressions, several times as many."""
+    for part in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for child in getattr(node, part, ()):
+            yield child
+            yield from _statements(child)
 
 
 def _definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, str]]:
@@ -208,24 +281,25 @@ def _definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, str]]:
             yield from _definitions(child, prefix)
 
 
-def _functions(node: ast.AST, lines: list[str], prefix: str) -> Iterator[tuple[str, str]]:
-    """Dotted names and texts of functions and methods, including private ones.
+def _functions(node: ast.AST, lines: list[str], prefix: str) -> Iterator[tuple[str, str, str]]:
+    """Dotted names, texts and docstrings of functions and methods, including private ones; empty where there is none.
 
     Nested functions are part of the enclosing function's text.
     """
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield f"{prefix}.{child.name}", textwrap.dedent("".join(lines[child.lineno - 1 : child.end_lineno])).strip()
+            text = textwrap.dedent("".join(lines[child.lineno - 1 : child.end_lineno])).strip()
+            yield f"{prefix}.{child.name}", text, ast.get_docstring(child) or ""
         elif isinstance(child, ast.ClassDef):
             yield from _functions(child, lines, f"{prefix}.{child.name}")
         elif isinstance(child, ast.If | ast.Try):
             yield from _functions(child, lines, prefix)
 
 
-def _without_docstrings(lines: list[str], nodes: Iterable[ast.AST]) -> list[str]:
+def _without_docstrings(lines: list[str], statements: Iterable[ast.AST]) -> list[str]:
     """The lines of a source file, with the lines of docstrings left empty."""
     kept = list(lines)
-    for node in nodes:
+    for node in statements:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
         if ast.get_docstring(node, clean=False):
@@ -235,9 +309,10 @@ def _without_docstrings(lines: list[str], nodes: Iterable[ast.AST]) -> list[str]
     return kept
 
 
-def _attached(nodes: Iterable[ast.AST], module: str) -> Iterator[tuple[str, str]]:
+def _attached(statements: Iterable[ast.AST], module: str) -> Iterator[tuple[str, str]]:
     """Docstrings given to compiled functions: add_newdoc([module,] name, text or (method, text))."""
-    for node in nodes:
+    for statement in statements:
+        node = statement.value if isinstance(statement, ast.Expr) else None
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ATTACHING_CALLS):
             continue
         try:

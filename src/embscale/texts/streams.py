@@ -8,11 +8,12 @@ import numpy as np
 
 from embscale.errors import EmbscaleError
 from embscale.texts import beir, tokens
+from embscale.texts.splits import HELDOUT, TRAIN
 from embscale.texts.tokens import END_OF_TEXT, TokenisedTexts
 
 
 def read(corpus: Path, tokenised: Path, tokenizer: Path, *, seed: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """The two splits of a corpus as streams.
+    """What models are trained on, and what their loss is measured on, as streams.
 
     Args:
         corpus: the corpus' file, whose rows name their split.
@@ -21,23 +22,24 @@ def read(corpus: Path, tokenised: Path, tokenizer: Path, *, seed: int) -> tuple[
         seed: of the order of texts.
 
     Returns:
-        The stream for training, the held-out one, and the separator that follows each text.
+        The stream for training, that of the texts held out by their names (those of held-out packages are of another
+        kind, and in neither), and the separator that follows each text.
 
     Raises:
         EmbscaleError: the tokenizer has no separator, or the tokens are of other documents.
     """
     documents = tokens.load(tokenised)[0]["documents"]
-    heldout = np.array([row["metadata"]["split"] == "heldout" for row in beir.read_jsonl(corpus)])
-    if len(documents) != len(heldout):
+    split = np.array([row["metadata"]["split"] for row in beir.read_jsonl(corpus)])
+    if len(documents) != len(split):
         raise EmbscaleError(
-            f"{tokenised}: tokens of {len(documents)} documents, but {corpus} holds {len(heldout)}; "
+            f"{tokenised}: tokens of {len(documents)} documents, but {corpus} holds {len(split)}; "
             "run embscale tokenize again"
         )
     separator = tokens.load_tokenizer(tokenizer).token_to_id(END_OF_TEXT)
     if separator is None:
         raise EmbscaleError(f"{tokenizer}: has no token {END_OF_TEXT}; make it with embscale tokenizer")
     training, unseen = (
-        stream(documents, np.flatnonzero(chosen), separator=separator, seed=seed) for chosen in (~heldout, heldout)
+        stream(documents, np.flatnonzero(split == name), separator=separator, seed=seed) for name in (TRAIN, HELDOUT)
     )
     return training, unseen, separator
 
