@@ -39,13 +39,18 @@ try:
     )
     from embscale.parameters.primer import PositionRows, PositionSeeds, Primer
     from embscale.parameters.schema import group_of
-    from embscale.parameters.scores import Bootstrap, Metrics, Words
+    from embscale.parameters.scores import (
+        Bootstrap,
+        Lengths,
+        Metrics,
+        Shuffling,
+        Words,
+    )
     from embscale.parameters.study import Limits, check_study
     from embscale.parameters.training import (
         METHODS,
         Length,
         Recipe,
-        RunSeed,
         StaticSeed,
         WarmRuns,
     )
@@ -174,7 +179,7 @@ rule chapter_texts:
 
 rule chapter_training:
     input:
-        expand(rules.extract.output, model=LADDER, checkpoint=LADDER_CHECKPOINTS),
+        expand(rules.extract.output, model=RUNS, checkpoint=LADDER_CHECKPOINTS),
         [other_tables(model) for model in LADDER],
         checkpoint_files(LEARNED, LADDER_CHECKPOINTS[-1]),
         expand(rules.static.output, static=STATIC),
@@ -184,9 +189,10 @@ rule chapter_training:
 rule chapter_scores:
     input:
         rules.gather.output,
-        expand(rules.table_metrics.output, model=CHECKPOINTS),
+        rules.estimates.output,
+        expand(rules.table_metrics.output, model=PROBED),
         rules.factors.output,
-        expand(rules.words.output, model=CHECKPOINTS),
+        expand(rules.words.output, model=PROBED),
 
 
 rule chapter_layers:

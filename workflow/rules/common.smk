@@ -4,7 +4,12 @@ STUDY = Path("results") / config["study"]
 RECORDED = Path("recorded") / config["study"]  # what git keeps of it
 HUB = Path("results") / "hub"  # fetched files are pinned, so all studies share them
 
+# Training runs of each width: the name of the first is the model's, others have their seed behind it.
+FIRST_SEED, *OTHER_SEEDS = config["ladder"]["seeds"]
 LADDER = [f"ladder-w{width}" for width in config["ladder"]["widths"]]
+RUNS = {model: (model, FIRST_SEED) for model in LADDER} | {
+    f"{model}-seed{seed}": (model, seed) for model in LADDER for seed in OTHER_SEEDS
+}
 LADDER_CHECKPOINTS = [f"step{step}" for step in sorted(config["ladder"]["checkpoints"])]
 # A model with learned positions, shown in the primer alone.
 LEARNED = f"learned-w{config['positions']['learned_width']}"
@@ -20,9 +25,9 @@ FETCHED = {
     for planned in PLAN
     if planned.available
 }
-CHECKPOINTS = {model: LADDER_CHECKPOINTS for model in LADDER}
-SUITES = dict.fromkeys(LADDER, "ladder")
-TOKENIZERS = dict.fromkeys(LADDER, config["tokenizer"]["name"])
+CHECKPOINTS = {model: LADDER_CHECKPOINTS for model in RUNS}
+SUITES = dict.fromkeys(RUNS, "ladder")
+TOKENIZERS = dict.fromkeys(RUNS, config["tokenizer"]["name"])
 for (model, name), planned in FETCHED.items():
     CHECKPOINTS[model] = [*CHECKPOINTS.get(model, []), name]
     SUITES[model] = planned.checkpoint.suite
@@ -39,12 +44,18 @@ for model, (method, _) in STATIC.items():
     SUITES[model] = method
     TOKENIZERS[model] = config["tokenizer"]["name"]
 
+# Models that are studied beyond their scores: of the ladder, the first run of each width.
+MODELS = [
+    model for model in CHECKPOINTS if model not in STATIC and (model in LADDER or model not in RUNS)
+]
+
+PROBED = [*MODELS, *STATIC]
+
 # Models whose hidden states are computed.
 LAYER_MODELS = [
     model
-    for model in CHECKPOINTS
-    if model not in STATIC
-    and SUITES[model] in config["layers"]["suites"]
+    for model in MODELS
+    if SUITES[model] in config["layers"]["suites"]
     and (model in LADDER or FETCHED[model, CHECKPOINTS[model][-1]].whole_available)
 ]
 OWN_TASKS = [config["corpus"]["task"], config["corpus"]["code_task"]]
@@ -72,6 +83,9 @@ TEXTS = [
 
 wildcard_constraints:
     model="|".join(map(re.escape, [*CHECKPOINTS, LEARNED])),
+    run="|".join(RUNS),
+    learned=LEARNED,
+    width=r"\d+",
     checkpoint=r"step\d+|main",
     step=r"\d+",
     task="|".join(map(re.escape, TASKS)),
@@ -86,6 +100,11 @@ wildcard_constraints:
     of_table="lookup|gradient|space|offset|order",
     alone="sinusoidal|rotary|biases",
     text="|".join(map(re.escape, TEXTS)),
+
+
+def width_of(run):
+    """Columns of the table of a training run."""
+    return int(RUNS[run][0].removeprefix("ladder-w"))
 
 
 def flags(flag, values):
@@ -139,7 +158,7 @@ def static_tables(method):
 def tied(model):
     """Whether a model's output table is its input table; the ladder's are not; static embeddings have no output
     table."""
-    if model in LADDER or model in STATIC:
+    if model in RUNS or model in STATIC:
         return "no"
     return "yes" if FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.tied else "no"
 
@@ -149,9 +168,32 @@ def variants(model):
     return config["static" if model in STATIC else "scores"]["variants"]
 
 
+def treatments(task, model):
+    """Variants of a model's last table that are scored on a task: on the study's own second task, none."""
+    return variants(model) if task != config["corpus"]["code_task"] else []
+
+
+def run_flags(model):
+    """The name and the training run of a model in score rows."""
+    name, seed = RUNS.get(model, (model, None))
+    return f"--model {name}" + (f" --run {seed}" if seed is not None else "")
+
+
+def random_variants(task, tokenizer, width):
+    """What is done to random tables: what is done to trained tables of their width and tokenizer."""
+    widths = {
+        FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.dims
+        for model in MODELS
+        if model not in LADDER and TOKENIZERS[model] == tokenizer
+    }
+    if tokenizer == config["tokenizer"]["name"]:
+        widths |= {*config["ladder"]["widths"], *config["static"]["dims"]}
+    return treatments(task, LADDER[0]) if width in widths else []
+
+
 def trained_here(model):
     """Whether the study trains the model itself."""
-    return model in LADDER or model == LEARNED
+    return model in RUNS or model == LEARNED
 
 
 def home(own):

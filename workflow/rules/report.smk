@@ -17,8 +17,8 @@ FIGURE_ROWS = {
     "random_tokenizers": [rules.gather.output.csv],
     "table_metrics": expand(rules.table_metrics.output.rows, model=LADDER),
     "static_scaling": [rules.gather.output.csv],
-    "words_probes": expand(rules.words.output.rows, model=CHECKPOINTS),
-    "words_rare": expand(rules.words.output.rows, model=CHECKPOINTS),
+    "words_probes": expand(rules.words.output.rows, model=PROBED),
+    "words_rare": expand(rules.words.output.rows, model=PROBED),
     "warm_start": expand(
         rules.warm_start.output.rows, seed=config["warm_start"]["seeds"]
     ),
@@ -122,7 +122,7 @@ rule numbers:
         scores=rules.gather.output.csv,
         inventory=rules.inventory.output.csv,
         other_tasks=(
-            expand(rules.evaluate.output.scores, model=CHECKPOINTS)
+            expand(rules.evaluate.output.scores, model=PROBED)
             if config["other_tasks"]
             else []
         ),
@@ -134,8 +134,8 @@ rule numbers:
             ),
             rules.sizes.output.rows,
         ],
-        losses=expand(rules.train.output.losses, width=config["ladder"]["widths"]),
-        losses_notes=expand(rules.train.output.note, width=config["ladder"]["widths"]),
+        losses=expand(rules.train.output.losses, run=RUNS),
+        losses_notes=expand(rules.train.output.note, run=RUNS),
         kept=rules.keep.output.metrics,
         recorded=[
             path
@@ -180,7 +180,7 @@ rule numbers:
 MADE = [
     rules.harvest.output.corpus,
     rules.tokenizer.output.tokenizer,
-    expand(rules.train.output.losses, width=config["ladder"]["widths"][-1]),
+    expand(rules.train.output.losses, run=LADDER[-1]),
     expand(
         rules.score.output.scores,
         task=config["corpus"]["task"],

@@ -9,12 +9,13 @@ follow.
 SCORING = dict(
     task=lambda wildcards: task_files(wildcards.task)[0].parent,
     metrics=group_flags(Metrics, config["scores"]),
+    lengths=group_flags(Lengths, config["scores"]),
     bootstrap=BOOTSTRAP,
 )
 
 
 rule score:
-    """Score a model's table at every checkpoint, and the variants of the last one."""
+    """Score a model's table at every checkpoint; the last one also changed, and its rows shuffled."""
     input:
         code=command_sources("score"),
         tables=lambda wildcards: [
@@ -42,13 +43,17 @@ rule score:
             f"{step_of(checkpoint)}={path}"
             for checkpoint, path in zip(CHECKPOINTS[wildcards.model], input.tables)
         ],
-        variants=lambda wildcards: several("--variants", variants(wildcards.model)),
+        variants=lambda wildcards: several(
+            "--variants", treatments(wildcards.task, wildcards.model)
+        ),
+        shuffling=group_flags(Shuffling, config["scores"]),
         suite=lambda wildcards: SUITES[wildcards.model],
+        run=lambda wildcards: run_flags(wildcards.model),
         tokenizer=lambda wildcards: TOKENIZERS[wildcards.model],
     shell:
-        "python src/embscale score {params.tables:q} {params.variants} --variants-of last"
-        " --suite {params.suite} --model {wildcards.model} --tokenizer-name {params.tokenizer}"
-        " --beir {params.task:q} --tokens {input.tokens:q} {params.metrics} {params.bootstrap}"
+        "python src/embscale score {params.tables:q} {params.variants} --variants-of controlled {params.shuffling}"
+        " --suite {params.suite} {params.run} --tokenizer-name {params.tokenizer}"
+        " --beir {params.task:q} --tokens {input.tokens:q} {params.metrics} {params.lengths} {params.bootstrap}"
         " --threads {threads} --per-query {output.scores:q} 2> {log:q}"
 
 
@@ -112,12 +117,14 @@ rule score_factors:
         tasks=lambda wildcards, input: [
             Path(input.task[0]).parent for _ in input.tokens
         ],
+        length=config["scores"]["lengths"][0],
         bootstrap=BOOTSTRAP,
         suite=lambda wildcards: SUITES[wildcards.model],
+        run=lambda wildcards: run_flags(wildcards.model),
         tokenizer=lambda wildcards: TOKENIZERS[wildcards.model],
     shell:
-        "python src/embscale score {params.tables:q} {params.variants} --variants-of last"
-        " --pooling {params.pooling} --metrics {params.metric} --suite {params.suite} --model {wildcards.model}"
+        "python src/embscale score {params.tables:q} {params.variants} --variants-of last --lengths {params.length}"
+        " --pooling {params.pooling} --metrics {params.metric} --suite {params.suite} {params.run}"
         " --tokenizer-name {params.tokenizer} --beir {params.tasks:q}"
         " --tokens {input.tokens:q} {params.bootstrap} --threads {threads}"
         " --per-query {output.scores:q} 2> {log:q}"
@@ -129,7 +136,7 @@ rule factors:
         code=command_sources("factors"),
         scores=expand(
             rules.score_factors.output.scores,
-            model=[model for model in CHECKPOINTS if model not in STATIC],
+            model=MODELS,
         ),
     output:
         rows="<results>/factors.csv",
@@ -170,66 +177,99 @@ rule score_static:
         "../envs/embscale.yaml"
     params:
         **SCORING,
-        variants=several("--variants", config["static"]["variants"]),
+        variants=lambda wildcards: several(
+            "--variants",
+            config["static"]["variants"] if wildcards.task == TASKS[0] else [],
+        ),
         tokenizer=config["tokenizer"]["name"],
     shell:
-        "python src/embscale score {input.tables:q} {params.variants} {params.metrics} {params.bootstrap}"
+        "python src/embscale score {input.tables:q} {params.variants} {params.metrics} {params.lengths} {params.bootstrap}"
         " --suite {wildcards.method} --tokenizer-name {params.tokenizer} --beir {params.task:q}"
         " --tokens {input.tokens:q} --threads {threads} --per-query {output.scores:q} 2> {log:q}"
 
 
 rule score_random:
-    """Score random tables of several widths and seeds, with the rows of a tokenizer."""
+    """Score random tables of one width with the rows of a tokenizer, changed as the trained ones of that width are."""
     input:
         code=command_sources("score"),
         tokens=rules.tokenize.output.tokens,
         task=lambda wildcards: task_files(wildcards.task),
     output:
-        scores="<results>/per_query/{task}/random-{tokenizer}.parquet",
-        note="<results>/per_query/{task}/random-{tokenizer}.parquet.note.json",
+        scores="<results>/per_query/{task}/random-{tokenizer}-w{width}.parquet",
+        note="<results>/per_query/{task}/random-{tokenizer}-w{width}.parquet.note.json",
     log:
-        "<logs>/score/{task}-random-{tokenizer}.log",
+        "<logs>/score/{task}-random-{tokenizer}-w{width}.log",
     benchmark:
-        "<benchmarks>/score/{task}-random-{tokenizer}.tsv"
+        "<benchmarks>/score/{task}-random-{tokenizer}-w{width}.tsv"
     conda:
         "../envs/embscale.yaml"
     params:
         **SCORING,
         tables=lambda wildcards: [
-            f"random:{vocabulary(wildcards.tokenizer)}x{dim}:{seed}"
-            for dim in config["scores"]["random"]["dims"]
+            f"random:{vocabulary(wildcards.tokenizer)}x{wildcards.width}:{seed}"
             for seed in config["scores"]["random"]["seeds"]
         ],
+        variants=lambda wildcards: several(
+            "--variants",
+            random_variants(
+                wildcards.task, wildcards.tokenizer, int(wildcards.width)
+            ),
+        ),
     shell:
-        "python src/embscale score {params.tables:q} overlap overlap_idf bm25 {params.metrics} {params.bootstrap}"
-        " --tokenizer-name {wildcards.tokenizer} --beir {params.task:q} --tokens {input.tokens:q}"
+        "python src/embscale score {params.tables:q} {params.variants} {params.metrics} {params.lengths}"
+        " {params.bootstrap} --tokenizer-name {wildcards.tokenizer} --beir {params.task:q} --tokens {input.tokens:q}"
+        " --threads {threads} --per-query {output.scores:q} 2> {log:q}"
+
+
+rule score_references:
+    """Score what needs no table: shared tokens, BM25, and a ranking in random order."""
+    input:
+        code=command_sources("score"),
+        tokens=rules.tokenize.output.tokens,
+        task=lambda wildcards: task_files(wildcards.task),
+    output:
+        scores="<results>/per_query/{task}/references-{tokenizer}.parquet",
+        note="<results>/per_query/{task}/references-{tokenizer}.parquet.note.json",
+    log:
+        "<logs>/score/{task}-references-{tokenizer}.log",
+    benchmark:
+        "<benchmarks>/score/{task}-references-{tokenizer}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        **SCORING,
+    shell:
+        "python src/embscale score overlap overlap_idf bm25 chance {params.metrics} {params.lengths}"
+        " {params.bootstrap} --tokenizer-name {wildcards.tokenizer} --beir {params.task:q} --tokens {input.tokens:q}"
         " --threads {threads} --per-query {output.scores:q} 2> {log:q}"
 
 
 rule gather:
-    """One tidy row per score, with its interval and the number of queries."""
+    """One tidy row per score of one table, with its interval and the number of queries."""
     input:
         code=command_sources("gather"),
         scores=[
-            path
-            for task in TASKS
-            for path in [
-                *expand(
-                    rules.score.output.scores,
-                    task=task,
-                    model=[model for model in CHECKPOINTS if model not in STATIC],
-                ),
-                *expand(
-                    rules.score_static.output.scores,
-                    task=task,
-                    method=config["static"]["methods"],
-                ),
-                *expand(
-                    rules.score_random.output.scores,
-                    task=task,
-                    tokenizer=dict.fromkeys(TOKENIZERS.values()),
-                ),
-            ]
+            *expand(
+                rules.score.output.scores,
+                task=TASKS,
+                model=[model for model in CHECKPOINTS if model not in STATIC],
+            ),
+            *expand(
+                rules.score_static.output.scores,
+                task=TASKS,
+                method=config["static"]["methods"],
+            ),
+            *expand(
+                rules.score_random.output.scores,
+                task=TASKS,
+                tokenizer=dict.fromkeys(TOKENIZERS.values()),
+                width=config["scores"]["random"]["dims"],
+            ),
+            *expand(
+                rules.score_references.output.scores,
+                task=TASKS,
+                tokenizer=dict.fromkeys(TOKENIZERS.values()),
+            ),
         ],
     output:
         csv="<results>/scores.csv",
@@ -246,6 +286,28 @@ rule gather:
     shell:
         "python src/embscale gather {input.scores:q} {params.bootstrap} --csv {output.csv:q}"
         " --parquet {output.parquet:q} 2> {log:q}"
+
+
+rule estimates:
+    """Average scores over training runs and random draws, and compare trained tables with their controls."""
+    input:
+        code=command_sources("estimates"),
+        scores=rules.gather.input.scores,
+    output:
+        estimates="<results>/estimates.csv",
+        differences="<results>/differences.csv",
+        note="<results>/estimates.csv.note.json",
+    log:
+        "<logs>/estimates.log",
+    benchmark:
+        "<benchmarks>/estimates.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        bootstrap=BOOTSTRAP,
+    shell:
+        "python src/embscale estimates {input.scores:q} {params.bootstrap} --estimates {output.estimates:q}"
+        " --differences {output.differences:q} 2> {log:q}"
 
 
 rule evaluate:

@@ -13,7 +13,7 @@ CHECKPOINT_FILES = [
 
 
 rule train:
-    """Train one model and save its checkpoints."""
+    """Train one model with one seed and save its checkpoints."""
     input:
         code=command_sources("train"),
         corpus=rules.harvest.output.corpus,
@@ -25,19 +25,19 @@ rule train:
         tokenizer=rules.tokenizer.output.tokenizer,
         tokenizer_config=rules.tokenizer.output.config,
     output:
-        losses="<results>/checkpoints/ladder-w{width}/losses.csv",
-        note="<results>/checkpoints/ladder-w{width}/losses.csv.note.json",
+        losses="<results>/checkpoints/{run}/losses.csv",
+        note="<results>/checkpoints/{run}/losses.csv.note.json",
         files=expand(
-            "<results>/checkpoints/ladder-w{{width}}/step{step}/{file}",
+            "<results>/checkpoints/{{run}}/step{step}/{file}",
             step=config["ladder"]["checkpoints"],
             file=CHECKPOINT_FILES,
         ),
     log:
-        "<logs>/train/ladder-w{width}.log",
+        "<logs>/train/{run}.log",
     benchmark:
-        "<benchmarks>/train/ladder-w{width}.tsv"
+        "<benchmarks>/train/{run}.tsv"
     # The widest takes longest, so it starts first.
-    priority: lambda wildcards: int(wildcards.width)
+    priority: lambda wildcards: width_of(wildcards.run)
     conda:
         "../envs/embscale.yaml"
     # One thread each: sums have one order, so a run repeats to the bit, and two models train side by side.
@@ -49,28 +49,30 @@ rule train:
         vocabulary=VOCABULARY,
         recipe=RECIPE,
         length=group_flags(Length, config["ladder"]),
-        seed=group_flags(RunSeed, config["ladder"]),
+        width=lambda wildcards: width_of(wildcards.run),
+        seed=lambda wildcards: RUNS[wildcards.run][1],
         positions="rotary",
     shell:
         "python src/embscale train --corpus {params.task:q} --tokens {input.tokens:q}"
-        " --tokenizer {params.tokenizer:q} --width {wildcards.width} --positions {params.positions}"
-        " {params.vocabulary} {params.recipe} {params.length} {params.seed} --threads {threads}"
+        " --tokenizer {params.tokenizer:q} --width {params.width} --positions {params.positions}"
+        " {params.vocabulary} {params.recipe} {params.length} --seed {params.seed} --threads {threads}"
         " --output {params.folder:q} 2> {log:q}"
 
 
 use rule train as train_learned with:
     output:
-        losses="<results>/checkpoints/learned-w{width}/losses.csv",
-        note="<results>/checkpoints/learned-w{width}/losses.csv.note.json",
+        losses="<results>/checkpoints/{learned}/losses.csv",
+        note="<results>/checkpoints/{learned}/losses.csv.note.json",
         files=expand(
-            "<results>/checkpoints/learned-w{{width}}/{checkpoint}/{file}",
+            "<results>/checkpoints/{{learned}}/{checkpoint}/{file}",
             checkpoint=LADDER_CHECKPOINTS[-1],
             file=CHECKPOINT_FILES,
         ),
     log:
-        "<logs>/train/learned-w{width}.log",
+        "<logs>/train/{learned}.log",
     benchmark:
-        "<benchmarks>/train/learned-w{width}.tsv"
+        "<benchmarks>/train/{learned}.tsv"
+    priority: config["positions"]["learned_width"]
     params:
         task=subpath(input.corpus, parent=True),
         tokenizer=subpath(input.tokenizer, parent=True),
@@ -81,7 +83,8 @@ use rule train as train_learned with:
             Length,
             config["ladder"] | {"checkpoints": [step_of(LADDER_CHECKPOINTS[-1])]},
         ),
-        seed=group_flags(RunSeed, config["ladder"]),
+        width=config["positions"]["learned_width"],
+        seed=FIRST_SEED,
         positions="learned",
 
 
@@ -153,7 +156,7 @@ rule static:
         dim=lambda wildcards: STATIC[wildcards.static][1],
         vocabulary=VOCABULARY,
         max_tokens=TOKENS_SEEN,
-        order_seed=config["ladder"]["seed"],
+        order_seed=FIRST_SEED,
         seed=group_flags(StaticSeed, config["static"]),
         settings=lambda wildcards: method_flags(STATIC[wildcards.static][0]),
     shell:

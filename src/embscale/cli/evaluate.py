@@ -194,7 +194,9 @@ def _cases(args: argparse.Namespace) -> list[Case]:
             continue
         step, path = named_tables.split_step(text)
         digest = file_sha256(path) if path.is_file() else ""  # a missing file is reported as an input
-        keys = named_tables.file_keys(suite=args.suite, model=args.model, step=step, path=path, table_sha256=digest)
+        keys = named_tables.file_keys(
+            suite=args.suite, model=args.model, run=None, step=step, path=path, table_sha256=digest
+        )
         held = table_files.which(path)
         cases += [Case(path, variant, keys | named_tables.variant_keys(variant, held)) for variant in variants]
     return cases

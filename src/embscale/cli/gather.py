@@ -20,15 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, summarise, write twice."""
-    import pandas as pd
-
     from embscale.scoring import scores
 
     with write_with_provenance(args, inputs=args.scores, outputs=[args.csv, args.parquet]) as (
         csv,
         parquet,
     ):
-        per_query = pd.concat([scores.read_parquet(path) for path in args.scores], ignore_index=True)
-        rows = scores.summarise(per_query, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed)
+        tasks = scores.by_task(map(scores.read_parquet, args.scores))
+        rows = scores.summarise(tasks, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed)
         rows.to_csv(csv, index=False)
         scores.write_parquet(rows, parquet)

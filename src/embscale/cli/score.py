@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from embscale.parameters.kinds import Device, SpecialTokens
 from embscale.parameters.scores import Bootstrap, Pooling
 from embscale.progress import progress
 from embscale.scoring import engine, named_tables, scores
+from embscale.statistics.clusters import query_clusters
 from embscale.texts import beir, tokens
 
 if TYPE_CHECKING:
@@ -33,11 +35,13 @@ if TYPE_CHECKING:
     from embscale.texts.tokens import TokenisedTexts
 
 # The protocol of Corey 2024 (from its notebooks and evaluation script); by default special tokens are excluded.
-FAITHFUL = {"special_tokens": "include", "max_length": 2048, "pooling": "mean"}
+ALL = "all"
+FAITHFUL = {"special_tokens": "include", "max_length": 2048, "pooling": "mean", "lengths": ALL}
 DEFAULTS = FAITHFUL | {"special_tokens": "exclude"}
 
 # A run may have several of these; each table is made only once.
-FACTORS = ("special_tokens", "pooling")
+FACTORS = ("special_tokens", "pooling", "lengths")
+KEYS_OF_FACTORS = ("special_tokens", "pooling", "length")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,9 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--variants", nargs="*", action="extend", default=[], help="of the tables beside full")
     parser.add_argument(
         "--variants-of",
-        choices=("all", "files", "last"),
+        choices=("all", "files", "last", "controlled"),
         default="all",
-        help="variants of every table, of those that are files, or of the last one",
+        help="variants of every table, of those that are files, of the last one, or of that and the one of step 0",
     )
     parser.add_argument("--metrics", nargs="*", action="extend", help="MTEB's names of them (ndcg_at_10)")
     parser.add_argument(
@@ -74,6 +78,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=get_args(SpecialTokens),
         help="of the tokenizer (exclude)",
     )
+    parser.add_argument(
+        "--lengths",
+        nargs="*",
+        action="extend",
+        type=_length,
+        help="first tokens of each document that count (all); of several lengths, variants are scored at the first",
+    )
     parser.add_argument("--max-length", type=int, help="tokens after which a text is cut (2048)")
     parser.add_argument(
         "--faithful",
@@ -83,6 +94,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=get_args(Device), default="auto")
     parser.add_argument("--suite", default="own", help="recorded in the rows of tables from files")
     parser.add_argument("--model", help="the same; default: the file's name")
+    parser.add_argument("--run", type=int, help="the same; the seed of the training run")
+    parser.add_argument(
+        "--shuffle-seed", type=int, help="also score the last table with its rows shuffled, in all variants"
+    )
     parser.add_argument("--tokenizer-name", help="recorded in the rows; default: the folder's name")
     flags.add(parser, Bootstrap, defaults=flags.section("scores"))
     parser.add_argument("-o", "--output", type=Path, metavar="SCORES.csv", help="a row per score, with its interval")
@@ -95,7 +110,8 @@ def run(args: argparse.Namespace) -> None:
     import pandas as pd
 
     from embscale.devices import choose_device
-    from embscale.scoring.retrieval import Scorer, depth_of
+    from embscale.scoring.metrics import depth_of
+    from embscale.scoring.retrieval import Scorer
 
     _settle(args)
     device = choose_device(args.device).type
@@ -107,57 +123,82 @@ def run(args: argparse.Namespace) -> None:
         faithful=args.faithful,
         suite=args.suite,
         model=args.model,
+        run=args.run,
+        shuffle_seed=args.shuffle_seed,
     )
     tokenised_by = args.tokens or [tokens.tokenizer_file(args.tokenizer)]
     inputs = [*files, *tokenised_by, *(file for folder in args.beir for file in beir.files(folder, "test"))]
     outputs = [path for path in (args.output, args.per_query) if path]
     with write_with_provenance(args, inputs=inputs, outputs=outputs, facts={"device": device}) as paths:
-        tasks: list[tuple[Scorer, dict[str, Any]]] = []
+        tasks: list[tuple[Scorer, dict[str, Any], pd.DataFrame]] = []
         tokenizer = tokens.load_tokenizer(args.tokenizer) if args.tokenizer else None
         for number, folder in enumerate(args.beir):
             data = beir.load(folder)
+            clusters = query_clusters(data.qrels, seed=args.bootstrap_seed)
+            print(f"{data.name}: {clusters.words}", file=sys.stderr)
+            # Queries that all belong together are one cluster, which gives no interval.
+            cluster = {query: 0 if clusters.refused else number for query, number in clusters.of.items()}
+            queries = pd.DataFrame({"cluster": cluster, "heldout": data.heldout})
             for groups, made_of in _tokenised(args, number, data, tokenizer):
-                for pooling in args.pooling:
+                for pooling, length in itertools.product(args.pooling, args.lengths):
                     shared = {
                         "tokenizer": args.tokenizer_name,
                         "pooling": pooling,
                         "special_tokens": made_of["special_tokens"],
                         "task": data.name,
+                        "length": length,
                         "tokenizer_sha256": made_of["tokenizer_sha256"],
                         "data_sha256": data.sha256,
                     }
-                    if shared in [keys for _, keys in tasks]:
-                        factors = ", ".join(f"{name} {shared[name]}" for name in FACTORS)
+                    if shared in [keys for _, keys, _ in tasks]:
+                        factors = ", ".join(f"{name} {shared[name]}" for name in KEYS_OF_FACTORS)
                         raise EmbscaleError(f"task {data.name}: asked for twice with {factors}; drop one")
-                    tasks.append((Scorer(data, *groups, pooling=pooling, depth=depth, device=device), shared))
+                    cut = None if length == ALL else int(length)
+                    scorer = Scorer(data, *groups, pooling=pooling, length=cut, depth=depth, device=device)
+                    tasks.append((scorer, shared, queries))
         # A table that has to be drawn or computed is made once and shared by all tasks.
-        used = functools.reduce(np.union1d, (scorer.rows for scorer, _ in tasks))
+        used = functools.reduce(np.union1d, (scorer.rows for scorer, _, _ in tasks))
         for job in jobs:
             if tokenizer and isinstance(job, engine.Job):
                 named_tables.note_unused_rows(job.name, job.rows, tokenizer)
         report = progress("score", len(jobs))
         rows = []
         for done, job in enumerate(jobs, 1):
-            for scorer, shared in tasks:
-                for several, ranking in job.rankings(scorer, used):
-                    found = scorer.per_query(ranking, args.metrics)
-                    rows += [scores.long_rows(found, shared | keys, args.metrics) for keys in several]
+            plain = job.untreated()
+            for scorer, shared, queries in tasks:
+                # Variants are scored at the first length alone.
+                chosen = job if shared["length"] == args.lengths[0] else plain
+                for several, found in chosen.scores(scorer, used, args.metrics) if chosen else ():
+                    rows += [scores.long_rows(found, shared | keys, args.metrics, queries) for keys in several]
             job.table = None
             report(done, job.name)
         per_query = pd.concat(rows, ignore_index=True)
         for path, output in zip(paths, outputs, strict=True):
             if output is args.output:
-                summary = scores.summarise(per_query, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed)
+                summary = scores.summarise(
+                    scores.by_task([per_query]), resamples=args.bootstrap_resamples, seed=args.bootstrap_seed
+                )
                 summary.to_csv(path, index=False)
             else:
                 scores.write_parquet(per_query, path)
+
+
+def _length(text: str) -> str:
+    """A number of tokens, or `ALL`.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is neither.
+    """
+    if text != ALL and not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number of tokens from 1, or {ALL}")
+    return text
 
 
 def _settle(args: argparse.Namespace) -> None:
     """Fill in defaults, and reject contradictions."""
     for name, value in (FAITHFUL if args.faithful else DEFAULTS).items():
         flag, wanted = f"--{name.replace('_', '-')}", [value] if name in FACTORS else value
-        if args.tokens and name != "pooling":
+        if args.tokens and name not in ("pooling", "lengths"):
             if getattr(args, name) is not None:
                 raise EmbscaleError(f"{flag} is for making tokens, and --tokens are made; drop one of the two")
         elif getattr(args, name) is None:

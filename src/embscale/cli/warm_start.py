@@ -41,7 +41,8 @@ def run(args: argparse.Namespace) -> None:
     """Read texts and table, train from each start, score, write."""
     import torch
 
-    from embscale.scoring.retrieval import Scorer, depth_of
+    from embscale.scoring.metrics import depth_of
+    from embscale.scoring.retrieval import Scorer
     from embscale.training import ladder, warm_start
 
     torch.use_deterministic_algorithms(True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,7 +50,8 @@ def add(parser: argparse.ArgumentParser, *added: type, defaults: Mapping[str, An
         if allowed := schema.choices(parameter.kind):
             options["choices"] = allowed
         else:
-            options |= {"type": kind, "metavar": kind.__name__.upper()}
+            name = getattr(kind, "__name__", "value")
+            options |= {"type": functools.partial(schema.parse, kind), "metavar": name.upper()}
         parser.add_argument(name_of(parameter.name), help=words, **options)
 
 

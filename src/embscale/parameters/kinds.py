@@ -27,6 +27,8 @@ Device = Literal["auto", "cpu", "cuda"]
 RendererName = Literal["pandoc", "quarto"]
 SpecialTokens = Literal["exclude", "include"]
 Metric = Annotated[str, {"pattern": r"^(ndcg|map|recall|precision)_at_(1|3|5|10|20|100)$"}]
+# The first tokens of a text, or all of them.
+TextLength = Count | Literal["all"]
 # The forms that `embscale.tables.variants` reads.
 Variant = Annotated[
     str,

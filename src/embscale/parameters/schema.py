@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
@@ -57,6 +58,8 @@ def of_kind(kind: Any) -> dict[str, Any]:  # noqa: ANN401 (a type)
     if isinstance(kind, type):
         return of_group(kind) if is_group(kind) else {"type": TYPES[kind]}
     origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Union:
+        return {"anyOf": [of_kind(argument) for argument in arguments]}
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin is tuple and arguments[1:] == (...,):
@@ -84,6 +87,23 @@ def plain(kind: Any) -> Any:  # noqa: ANN401 (a type)
     if get_origin(kind) is tuple:
         return plain(get_args(kind)[0])
     return kind
+
+
+def parse(kind: Any, text: str) -> Any:  # noqa: ANN401 (a type and its value)
+    """A value of a type from the command line; where several types are possible, the first that fits.
+
+    Raises:
+        ValueError: none does.
+    """
+    if get_origin(kind := plain(kind)) is not Union:
+        allowed = choices(kind)
+        if allowed and text not in allowed:
+            raise ValueError(text)
+        return text if allowed else kind(text)
+    for possible in get_args(kind):
+        with contextlib.suppress(ValueError):
+            return parse(possible, text)
+    raise ValueError(text)
 
 
 def is_group(kind: Any) -> bool:  # noqa: ANN401 (a type)

@@ -16,6 +16,7 @@ from embscale.parameters.kinds import (
     Seed,
     Seeds,
     SpecialTokens,
+    TextLength,
     Variants,
 )
 
@@ -26,7 +27,7 @@ Pooling = Literal["mean", "sum", "max"]
 class Bootstrap:
     """How intervals are resampled."""
 
-    bootstrap_resamples: Annotated[Count, "of the queries, texts or whatever an interval is over"]
+    bootstrap_resamples: Annotated[Count, "of the clusters of queries, the texts or whatever an interval is over"]
     bootstrap_seed: Annotated[Seed, "of the resampling"]
 
 
@@ -67,7 +68,25 @@ class TableVariants:
 
 
 @dataclass(frozen=True)
-class Scores(Bootstrap, TableVariants, Metrics):
+class Lengths:
+    """How much of each document counts."""
+
+    lengths: Annotated[
+        tuple[TextLength, ...],
+        SOME,
+        "first tokens of each document that count, or all; the first is that of figures and of variants",
+    ]
+
+
+@dataclass(frozen=True)
+class Shuffling:
+    """The control that keeps a table's geometry and destroys what its rows mean."""
+
+    shuffle_seed: Annotated[Seed, "of the order in which the rows of a trained table are given to other tokens"]
+
+
+@dataclass(frozen=True)
+class Scores(Bootstrap, Shuffling, TableVariants, Lengths, Metrics):
     """Retrieval scores of embedding tables."""
 
     primary_metric: Annotated[Metric, "the one that figures show"]

@@ -39,10 +39,13 @@ class RunSeed:
 
 
 @dataclass(frozen=True)
-class Ladder(RunSeed, Length, Recipe):
+class Ladder(Length, Recipe):
     """The suite with a scale axis: decoder-only models that differ only in width."""
 
     widths: Annotated[Counts, "columns of the embedding table, one model for each"]
+    seeds: Annotated[
+        Seeds, "of the initial weights and of the order of texts, a training run for each; the first is studied further"
+    ]
 
 
 @dataclass(frozen=True)

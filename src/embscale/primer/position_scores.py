@@ -61,7 +61,8 @@ def position_score_rows(
         `COLUMNS`: the ``score`` of each kind from 0 to 1, and of kinds with positions the ``change`` against the table
         alone, with their 95 % intervals over ``n`` queries.
     """
-    from embscale.scoring.retrieval import Scorer, depth_of
+    from embscale.scoring.metrics import depth_of
+    from embscale.scoring.retrieval import Scorer
 
     short = [first_tokens(texts, len(vectors)) for texts in (documents, queries)]
     placed = [with_positions(texts, len(table), len(vectors)) for texts in short]

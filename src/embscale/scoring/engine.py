@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from embscale.provenance.artifacts import file_sha256
+from embscale.rows import treatments
 from embscale.scoring import named_tables
 from embscale.scoring.named_tables import NO_KEYS, OF_TASK
 from embscale.tables import table_files
 
 if TYPE_CHECKING:
-    from embscale.scoring.retrieval import Padding, Ranking, Scorer, Table
+    import pandas as pd
+    import torch
+
+    from embscale.scoring.retrieval import Padding, Ranking, Scorer, StoredTable, Table
     from embscale.tables.random_tables import Generator, RandomTable
     from embscale.tables.variants import Rows, Source, Variant
 
@@ -24,7 +28,8 @@ if TYPE_CHECKING:
 REFERENCE = "reference"
 
 # Baselines that need no table, from `embscale.scoring.lexical`.
-REFERENCES = ("overlap", "overlap_idf", "bm25")
+CHANCE = "chance"
+REFERENCES = ("overlap", "overlap_idf", "bm25", CHANCE)
 
 
 @dataclass(frozen=True)
@@ -77,8 +82,23 @@ class Job:
     padded: dict[str, Any] = field(default_factory=dict)
     table: Table | None = None
 
-    def rankings(self, scorer: Scorer, used: np.ndarray) -> Iterator[tuple[list[dict[str, Any]], Ranking]]:
-        """The rankings for `keys` and `padded`."""
+    def untreated(self) -> Job | None:
+        """The same for the table as it is, without variants of it; None if there are only variants."""
+        full = [keys for keys in self.keys.get(None, []) if treatments.split(keys["variant"])[1] == treatments.FULL]
+        # Random tables that are columns of one draw are tables, not variants.
+        keys: dict[int | None, list[dict[str, Any]]] = {None: full}
+        if self.draw and not self.padding:
+            keys = self.keys
+        return replace(self, keys=keys, padding=None, padded={}) if any(keys.values()) else None
+
+    def scores(
+        self, scorer: Scorer, used: np.ndarray, metrics: Sequence[str]
+    ) -> Iterator[tuple[list[dict[str, Any]], pd.DataFrame]]:
+        """The scores of every query for `keys` and `padded`."""
+        for keys, ranking in self._rankings(scorer, used):
+            yield keys, scorer.per_query(ranking, metrics)
+
+    def _rankings(self, scorer: Scorer, used: np.ndarray) -> Iterator[tuple[list[dict[str, Any]], Ranking]]:
         if self.table is None or self.of_task:
             self.table = None  # before the next one is made
             self.table = self.make(scorer, used)
@@ -105,11 +125,20 @@ class Reference:
     keys: dict[str, Any]
     table: None = None
 
-    def rankings(self, scorer: Scorer, used: np.ndarray) -> Iterator[tuple[list[dict[str, Any]], Ranking]]:
-        """Its only ranking."""
+    def untreated(self) -> Reference:
+        """Itself."""
+        return self
+
+    def scores(
+        self, scorer: Scorer, used: np.ndarray, metrics: Sequence[str]
+    ) -> Iterator[tuple[list[dict[str, Any]], pd.DataFrame]]:
+        """Its only scores; `used` rows of a table do not matter."""
         from embscale.scoring import lexical
 
-        yield [self.keys], getattr(lexical, self.name)(scorer)
+        if self.name == CHANCE:
+            yield [self.keys], scorer.chance(metrics)
+        else:
+            yield [self.keys], scorer.per_query(lexical.REFERENCES[self.name](scorer), metrics)
 
 
 def plan(
@@ -120,16 +149,22 @@ def plan(
     faithful: bool,
     suite: str,
     model: str | None,
+    run: int | None,
+    shuffle_seed: int | None,
 ) -> tuple[list[Job | Reference], list[Path]]:
     """The jobs to run, and the files that they read.
 
     Args:
         tables: files, ``STEP=FILE``, ``random:ROWSxDIMS:SEED`` or one of `REFERENCES`.
         variants: forms of a table as `embscale.tables.variants` reads them.
-        variants_of: which tables have them: ``all``, ``files`` or the ``last``.
+        variants_of: which tables have them: ``all``, ``files``, the ``last``, or ``controlled``: the last and, as one
+            of its controls, the untrained table of step 0.
         faithful: as in Corey 2024: tables from files are rounded to bfloat16, random tables drawn with its generator.
         suite: recorded in the rows of files.
         model: the same; by default the name of each file.
+        run: the same; the seed of the training run, if there are several.
+        shuffle_seed: if given, the last table is also scored with its rows shuffled among the tokens, as it is and in
+            all variants.
     """
     from embscale.tables.random_tables import COLUMNS, parse_random
     from embscale.tables.variants import Variant
@@ -140,10 +175,12 @@ def plan(
     draws = Draws()
     nested: dict[Draw, list[RandomTable]] = {}
     for number, text in enumerate(tables):
+        last = number == len(tables) - 1
         chosen = {
             "all": True,
             "files": not named_tables.is_random(text),
-            "last": number == len(tables) - 1,
+            "last": last,
+            "controlled": last or named_tables.split_step(text)[0] == 0,
         }
         own = parsed if chosen[variants_of] else []
         if text in REFERENCES:
@@ -162,7 +199,10 @@ def plan(
         else:
             step, path = named_tables.split_step(text)
             files.append(path)
-            jobs += _file_jobs(path, step, own, draws, faithful=faithful, suite=suite, model=model)
+            seed = shuffle_seed if last else None
+            jobs += _file_jobs(
+                path, step, own, draws, faithful=faithful, suite=suite, model=model, run=run, shuffle_seed=seed
+            )
     for draw, several in nested.items():
         widths: dict[int | None, list[dict[str, Any]]] = {}
         for table in several:
@@ -183,22 +223,44 @@ def _file_jobs(
     faithful: bool,
     suite: str,
     model: str | None,
+    run: int | None,
+    shuffle_seed: int | None,
 ) -> list[Job | Reference]:
-    """Jobs for the table of a file and its variants; crops and a pad share one pass."""
+    """Jobs for the table of a file and its variants, and for its rows shuffled."""
     from embscale.scoring.retrieval import StoredTable
-    from embscale.tables.variants import Variant
 
     table = StoredTable(path, bfloat16=faithful)
     source = Rounded(table.file) if faithful else table.file
-    rows, dims = table.shape
     digest = named_tables.text_sha256(f"{file_sha256(path)} bf16") if faithful else file_sha256(path)
-    shared = named_tables.file_keys(suite=suite, model=model, step=step, path=path, table_sha256=digest)
-    format_name = table_files.which(path)
+    shared = named_tables.file_keys(suite=suite, model=model, run=run, step=step, path=path, table_sha256=digest)
+    shared["width"] = table.shape[1]
+    jobs = _forms(path.name, table_files.which(path), table, source, variants, draws, shared)
+    if shuffle_seed is not None:
+        shuffled = Shuffled(table, shuffle_seed)
+        name = named_tables.SHUFFLED
+        shared["table_sha256"] = named_tables.text_sha256(f"{digest} {name} {shuffle_seed}")
+        jobs += _forms(f"{path.name} {name}", name, shuffled, shuffled, variants, draws, shared)
+    return jobs
+
+
+def _forms(
+    name: str,
+    of: str,
+    table: Table,
+    source: Rows,
+    variants: list[Variant],
+    draws: Draws,
+    shared: dict[str, Any],
+) -> list[Job | Reference]:
+    """Jobs for a table and its variants; crops and a pad share one pass."""
+    from embscale.tables.variants import Variant
+
+    rows, dims = table.shape
     first: dict[int | None, list[dict[str, Any]]] = {}
-    passes = [Job(path.name, lambda scorer, used: table, first, rows=rows, dims=dims)]
+    passes = [Job(name, lambda scorer, used: table, first, rows=rows, dims=dims)]
     jobs: list[Job | Reference] = []
     for variant in [Variant("full"), *(variant for variant in variants if variant.kind != "full")]:
-        keys = shared | named_tables.variant_keys(variant, format_name)
+        keys = shared | named_tables.variant_keys(variant, of)
         if variant.kind in ("full", "crop"):
             first.setdefault(variant.dims, []).append(keys)
         elif variant.kind == "pad_faithful" and cast("int", variant.dims) > dims:
@@ -276,6 +338,22 @@ class Draws:
     def table(self, draw: Draw, scorer: Scorer, used: np.ndarray) -> Table:
         """The draw as a table of its own."""
         return self.padding(draw, used).table
+
+
+class Shuffled:
+    """A table on disk with its rows shuffled among the tokens: what a token means is lost, the geometry stays."""
+
+    def __init__(self, table: StoredTable, seed: int) -> None:
+        self.table, self.shape = table, table.shape
+        self.order = np.random.default_rng(seed).permutation(table.shape[0])
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """Rows one after the other."""
+        return self.table.columns(self.order[rows], 0, self.shape[1]).numpy()
+
+    def columns(self, rows: np.ndarray, start: int, stop: int) -> torch.Tensor:
+        """Some rows of some columns."""
+        return self.table.columns(self.order[rows], start, stop)
 
 
 class Rounded:

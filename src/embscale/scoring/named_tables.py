@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embscale.errors import EmbscaleError
 from embscale.scoring.scores import NONE
 from embscale.tables.table_files import INPUT
 
@@ -25,14 +24,14 @@ if TYPE_CHECKING:
 RANDOM = "random"
 MAIN = "main"  # the step of a published checkpoint if it is not known
 
-# Variants of a random table.  A cropped random table is just a narrower one, a padded one a wider one.
-OF_RANDOM = ("unit", "centred", "all_but_top", "whitened", "sif", "idf", "bf16")
+# A trained table whose rows are shuffled among the tokens: the same geometry without the meaning.
+SHUFFLED = "shuffled"
 
 # Variants that weight tokens by their frequency in a task's documents.
 OF_TASK = ("sif", "idf")
 
 # Default values of rows without step, seed and so on.
-NO_KEYS = dict.fromkeys(("step", "variant_dims", "strength", "seed", "dim"), NONE)
+NO_KEYS = dict.fromkeys(("run", "step", "variant_dims", "strength", "seed", "dim", "width"), NONE)
 
 
 def is_random(text: str) -> bool:
@@ -47,11 +46,14 @@ def split_step(text: str) -> tuple[int | None, Path]:
     return None if step == MAIN else int(step), Path(path)
 
 
-def file_keys(*, suite: str, model: str | None, step: int | None, path: Path, table_sha256: str) -> dict[str, Any]:
+def file_keys(
+    *, suite: str, model: str | None, run: int | None, step: int | None, path: Path, table_sha256: str
+) -> dict[str, Any]:
     """Keys of the table of a file, without the variant's; the model defaults to the file's name."""
     return NO_KEYS | {
         "suite": suite,
         "model": model or path.stem,
+        "run": NONE if run is None else run,
         "step": NONE if step is None else step,
         "table_sha256": table_sha256,
     }
@@ -67,29 +69,25 @@ def variant_keys(variant: Variant, table: str) -> dict[str, Any]:
 
 
 def random_keys(table: RandomTable, variant: Variant | None = None) -> dict[str, Any]:
-    """Keys of a random table, or of a variant of it.
-
-    Raises:
-        EmbscaleError: a random table has no such variant.
-    """
+    """Keys of a random table, or of a variant of it; its seed is the table's, not the variant's."""
     name = f"{RANDOM}_{table.generator}" if table.generator else RANDOM
     keys = NO_KEYS | {
         "suite": RANDOM,
         "model": RANDOM,
         "variant": name,
         "variant_dims": table.dims,
+        "width": table.dims,
         "seed": table.seed,
         "table_sha256": text_sha256(table.text),
     }
     if variant is None or variant.kind == "full":
         return keys
-    if variant.kind not in OF_RANDOM:
-        raise EmbscaleError(
-            f"variant {variant.text!r} of {table.text}: a random table with fewer or more columns is another random "
-            f"table; of random ones there are {', '.join(OF_RANDOM)}"
-        )
-    strength = NONE if variant.strength is None else variant.strength
-    return keys | {"variant": f"{name}+{variant.kind}", "strength": strength}
+    given = {"variant_dims": variant.dims, "strength": variant.strength}
+    return (
+        keys
+        | {"variant": f"{name}+{variant.kind}"}
+        | {name: NONE if value is None else value for name, value in given.items()}
+    )
 
 
 def note_unused_rows(name: str, rows: int, tokenizer: Tokenizer) -> None:

@@ -1,4 +1,4 @@
-"""Score embedding tables on retrieval tasks: our pooling and search, MTEB's metrics.
+"""Score embedding tables on retrieval tasks.
 
 A text's vector is the mean of its tokens' rows; documents are ranked by cosine (Corey, "Methodology").  All of it in
 float32.  A table is processed in blocks of columns.  Inner products are sums over columns, so the first k columns are
@@ -20,24 +20,17 @@ from typing import Any, Protocol, Self
 import numpy as np
 import pandas as pd
 import torch
-from datasets import Dataset
-from mteb.abstasks.retrieval import AbsTaskRetrieval
-from mteb.abstasks.task_metadata import TaskMetadata
-from mteb.models.model_meta import ModelMeta
 
 from embscale.checkpoints import dtypes
 from embscale.devices import choose_device
 from embscale.errors import EmbscaleError
 from embscale.parameters.scores import Pooling
+from embscale.scoring.metrics import Judgements, depth_of
 from embscale.tables import table_files
 from embscale.texts.beir import RetrievalData
 from embscale.texts.tokens import TokenisedTexts
 
-SPLIT = "test"
-
-# Cut-offs that MTEB always computes: for accuracy and for its main score.  DEPTH is the default depth of rankings.
-ACCURACY_DEPTH = 1
-MAIN_DEPTH = 10
+# Default depth of rankings.
 DEPTH = 100
 
 # Maximum bytes of one block of a table, of its pooled documents, or of a block of cosines.
@@ -45,6 +38,9 @@ BLOCK_BYTES = 128 * 2**20
 
 # Columns pooled at a time; small enough that this part of the table stays in the processor's cache.
 POOLED_COLUMNS = 128
+
+# Cosines ranked at a time: they stay in the processor's cache.
+CACHED_BYTES = 4 * 2**20
 
 # Maximum bytes kept of a table that has to be generated from its first row to its last.
 KEPT_BYTES = 2 * 2**30
@@ -59,84 +55,6 @@ class Table(Protocol):
 
     def columns(self, rows: np.ndarray, start: int, stop: int) -> torch.Tensor:
         """Columns `start` to `stop` of some rows (ascending), as float32 ``[len(rows), stop - start]``."""
-
-
-class FolderTask(AbsTaskRetrieval):
-    """In-memory retrieval data as an MTEB task that keeps the score of every query."""
-
-    k_values: Sequence[int] = (ACCURACY_DEPTH, 3, 5, MAIN_DEPTH, 20, DEPTH)
-    ignore_identical_ids = True
-
-    def __init__(self, data: RetrievalData) -> None:
-        self.metadata = TaskMetadata(
-            name=data.name,
-            description=f"The retrieval task in the BEIR folder {data.name}.",
-            dataset={"path": data.name, "revision": data.sha256},
-            type="Retrieval",
-            category="t2t",
-            modalities=["text"],
-            eval_splits=[SPLIT],
-            eval_langs=["eng-Latn"],
-            main_score=f"ndcg_at_{MAIN_DEPTH}",
-            date=None,
-            domains=None,
-            task_subtypes=None,
-            license=None,
-            annotations_creators=None,
-            dialect=None,
-            sample_creation=None,
-            bibtex_citation=None,
-        )
-        super().__init__()
-        self.data = data
-        self.per_query: dict[str, dict[str, float]] = {}
-
-    def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:  # noqa: ANN401
-        """Provide the data; nothing is fetched."""
-        if self.data_loaded:
-            return
-
-        def dataset(texts: dict[str, str]) -> Dataset:
-            return Dataset.from_dict({"id": list(texts), "text": list(texts.values())})
-
-        split: Any = {
-            "corpus": dataset(self.data.documents).add_column("title", [""] * len(self.data.documents)),
-            "queries": dataset(self.data.queries),
-            "relevant_docs": self.data.qrels,
-            "top_ranked": None,
-        }
-        self.dataset = {"default": {SPLIT: split}}
-        self.data_loaded = True
-
-    def task_specific_scores(
-        self,
-        scores: dict[str, dict[str, float]],
-        qrels: Any,  # noqa: ANN401
-        results: Any,  # noqa: ANN401
-        hf_split: str,
-        hf_subset: str,
-    ) -> dict[str, float]:
-        """Keep MTEB's score of every query under MTEB's names; add no metric."""
-        self.per_query = {query: {mteb_name(name): v for name, v in row.items()} for query, row in scores.items()}
-        return {}
-
-
-def mteb_name(measure: str) -> str:
-    """MTEB's name of a trec_eval measure: ``ndcg_cut_10`` is its ``ndcg_at_10``, ``P_5`` ``precision_at_5``."""
-    kind, _, depth = measure.replace("_cut_", "_").partition("_")
-    return f"{'precision' if kind == 'P' else kind}_at_{depth}"
-
-
-def depth_of(metric: str) -> int:
-    """The cut-off of a metric: 10 for ``ndcg_at_10``.
-
-    Raises:
-        EmbscaleError: it names no depth.
-    """
-    _, _, depth = metric.rpartition("_at_")
-    if not depth.isdecimal() or int(depth) == 0:
-        raise EmbscaleError(f"metric {metric!r}: expected a name of MTEB's with a depth, such as ndcg_at_10")
-    return int(depth)
 
 
 class ArrayTable:
@@ -307,10 +225,15 @@ class Products:
         vars(both).update({name: value + getattr(other, name) for name, value in vars(self).items()})
         return both
 
-    def cosines(self) -> torch.Tensor:
-        """Cosines ``[queries, documents]``: 0 for zero vectors, -1 instead of NaN (as BEIR's exact search has it)."""
-        lengths = [squares.sqrt().clamp_(min=1e-12).float() for squares in (self.queries, self.documents)]
-        return (self.inner / lengths[0]).div_(lengths[1]).nan_to_num_(nan=-1.0)
+    def cosines(self) -> Iterator[torch.Tensor]:
+        """Cosines ``[some queries, documents]``: 0 for zero vectors, -1 instead of NaN (as BEIR's exact search has it).
+
+        Each block is small enough to stay in the processor's cache until it is ranked.
+        """
+        queries, documents = (squares.sqrt().clamp_(min=1e-12).float() for squares in (self.queries, self.documents))
+        at_once = max(1, CACHED_BYTES // (4 * max(1, self.inner.shape[1])))
+        for inner, lengths in zip(self.inner.split(at_once), queries.split(at_once), strict=True):
+            yield (inner / lengths).div_(documents).nan_to_num_(nan=-1.0)
 
 
 @dataclass
@@ -328,7 +251,7 @@ class Padding:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The best documents of every query, in the form of MTEB's search protocol.
+    """The best documents of every query.
 
     Attributes:
         queries: query ids ``[queries]``.
@@ -341,25 +264,6 @@ class Ranking:
     documents: np.ndarray
     scores: np.ndarray
     places: np.ndarray
-
-    @property
-    def mteb_model_meta(self) -> ModelMeta:
-        """MTEB asks every model for it."""
-        return ModelMeta.create_empty({"name": "embscale/table", "revision": "in-memory"})
-
-    def index(self, corpus: Dataset, **kwargs: Any) -> None:  # noqa: ANN401
-        """Nothing to do."""
-
-    def search(self, queries: Dataset, **kwargs: Any) -> dict[str, dict[str, float]]:  # noqa: ANN401
-        """The ranking in MTEB's form: query id to document id to score."""
-        scores, names = self.scores.tolist(), self.documents[self.places].tolist()
-        found = [self.scores.shape[1]] * len(names)
-        if np.isneginf(self.scores).any():
-            found = np.isfinite(self.scores).sum(axis=1).tolist()
-        return {
-            query: dict(zip(names[i][: found[i]], scores[i][: found[i]], strict=True))
-            for i, query in enumerate(self.queries)
-        }
 
 
 def best(scores: torch.Tensor, places: torch.Tensor, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -395,6 +299,7 @@ class Scorer:
         documents: tokens of its documents, in their order.
         queries: tokens of its queries, in their order.
         pooling: how the rows of a text's tokens become its vector.
+        length: the first tokens of each document that are pooled; None means all.  Queries are never cut.
         depth: how many documents of a ranking are kept: the largest cut-off of any metric.
         device: where to compute; by default the first GPU if there is one.
         block_bytes: bound on memory per block; see `BLOCK_BYTES`.
@@ -410,6 +315,7 @@ class Scorer:
         queries: TokenisedTexts,
         *,
         pooling: Pooling = "mean",
+        length: int | None = None,
         depth: int = DEPTH,
         device: str = "auto",
         block_bytes: int = BLOCK_BYTES,
@@ -419,8 +325,8 @@ class Scorer:
                 f"{data.name}: {len(data.documents)} documents and {len(data.queries)} queries, but tokens of "
                 f"{len(documents)} and {len(queries)}; make the tokens again with embscale tokenize"
             )
-        self.task = FolderTask(data)
-        self.task.load_data()  # MTEB empties a task after scoring unless it was loaded before
+        if length is not None:
+            documents = documents.cut(length)
         self.pooling, self.depth, self.block_bytes = pooling, depth, block_bytes
         self.device = choose_device(device)
         self.highest_id = int(max(documents.ids.max(initial=0), queries.ids.max(initial=0)))
@@ -431,6 +337,7 @@ class Scorer:
         self.document_ids, self.query_ids = names[order], list(data.queries)
         places = {name: place for place, name in enumerate(self.document_ids)}
         self.own = torch.tensor([places.get(name, -1) for name in self.query_ids])
+        self.judgements = Judgements(data.qrels, self.query_ids, self.document_ids.tolist())
 
         # Texts with equal tokens are pooled once: a matrix product may round equal columns differently and break a tie.
         self.documents, self.queries = take(documents, order), queries
@@ -453,21 +360,20 @@ class Scorer:
         """MTEB's metrics of a table or ranking: a row per query and a column per metric, from 0 to 1.
 
         Raises:
-            EmbscaleError: the table has fewer rows than the tokenizer has tokens, or MTEB knows no such metric.
+            EmbscaleError: the table has fewer rows than the tokenizer has tokens, or there is no such metric.
         """
-        depths = {depth_of(metric) for metric in metrics}
-        if max(depths) > self.depth:
+        if max(map(depth_of, metrics)) > self.depth:
             raise EmbscaleError(f"metrics {list(metrics)}: rankings are kept to the depth of {self.depth}")
         ranking = found if isinstance(found, Ranking) else self.rank(found)
-        # MTEB computes every metric at each cut-off, so unneeded cut-offs cost time.
-        self.task.k_values = sorted(depths | {ACCURACY_DEPTH, MAIN_DEPTH})
-        # Calls the task directly; `mteb.evaluate` would first import sentence-transformers (2 s).
-        self.task.evaluate(ranking, SPLIT, encode_kwargs={})
-        scores = pd.DataFrame.from_dict(self.task.per_query, orient="index")
-        unknown = set(metrics) - set(scores.columns)
-        if unknown:
-            raise EmbscaleError(f"metrics {sorted(unknown)}: MTEB gives {sorted(scores.columns)} for each query")
-        return scores[list(metrics)].rename_axis("query")
+        gains = self.judgements.gains(ranking.places, np.isfinite(ranking.scores))
+        return self._frame({metric: self.judgements.per_query(gains, metric) for metric in metrics})
+
+    def chance(self, metrics: Sequence[str]) -> pd.DataFrame:
+        """What a ranking in random order is expected to score, as `per_query` gives it."""
+        return self._frame({metric: self.judgements.chance(metric) for metric in metrics})
+
+    def _frame(self, columns: dict[str, np.ndarray]) -> pd.DataFrame:
+        return pd.DataFrame(columns, index=pd.Index(self.query_ids, name="query"))
 
     def rank(self, table: np.ndarray | Table) -> Ranking:
         """Rank all documents for every query by the cosine of pooled texts."""
@@ -500,13 +406,13 @@ class Scorer:
             )
         if len(self.chunks) == 1:
             # Only the best documents so far need to be kept.
-            for width, cosines in self._cosines(self.chunks[0], table, widths, padding):
-                yield width, self.ranked([cosines])
+            for width, products in self._products(self.chunks[0], table, widths, padding):
+                yield width, self._merged([self._best_of(products, self.chunks[0])])
             return
         found: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
         for chunk in self.chunks:
-            for width, cosines in self._cosines(chunk, table, widths, padding):
-                found.setdefault(width, []).append(self._best(cosines, chunk.places))
+            for width, products in self._products(chunk, table, widths, padding):
+                found.setdefault(width, []).append(self._best_of(products, chunk))
         for width in list(found):
             yield width, self._merged(found.pop(width))
 
@@ -518,14 +424,26 @@ class Scorer:
         """
         start, parts = 0, []
         for block in scores:
-            parts.append(self._best(block, torch.arange(start, start + block.shape[1])))
+            parts.append(self._best(block, torch.arange(start, start + block.shape[1]), self.own))
             start += block.shape[1]
         return self._merged(parts)
 
-    def _best(self, scores: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _best_of(self, products: Products, chunk: _Chunk) -> tuple[torch.Tensor, torch.Tensor]:
+        """The best documents of a chunk for all queries."""
+        text = None if chunk.text is None else chunk.text.to(self.device)
+        parts, start = [], 0
+        for cosines in products.cosines():
+            own = self.own[start : start + len(cosines)]
+            parts.append(self._best(cosines if text is None else cosines[:, text], chunk.places, own))
+            start += len(cosines)
+        values, places = (torch.cat(blocks) for blocks in zip(*parts, strict=True))
+        return values, places
+
+    def _best(self, scores: torch.Tensor, places: torch.Tensor, own: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The best documents of a block, excluding the one with the query's own id (as in BEIR)."""
-        itself, own = (self.own[:, None] == places).nonzero(as_tuple=True)
-        scores[itself.to(scores.device), own.to(scores.device)] = -torch.inf
+        at = torch.searchsorted(places, own).clamp_(max=len(places) - 1)
+        itself = (places[at] == own).nonzero().squeeze(1)
+        scores[itself.to(scores.device), at[itself].to(scores.device)] = -torch.inf
         values, found = best(scores, places.to(scores.device), self.depth)
         return values.cpu(), found.cpu()
 
@@ -536,19 +454,15 @@ class Scorer:
             values, places = best(values.gather(1, order), places, self.depth)
         return Ranking(self.query_ids, self.document_ids, values.numpy(), places.numpy())
 
-    def _cosines(
+    def _products(
         self, chunk: _Chunk, table: Table, widths: Sequence[int], padding: Padding | None
-    ) -> Iterator[tuple[int, torch.Tensor]]:
-        """Cosines of all queries with some documents, for `nested`."""
-
-        def cosines(products: Products) -> torch.Tensor:
-            return products.cosines() if chunk.text is None else products.cosines()[:, chunk.text.to(self.device)]
-
+    ) -> Iterator[tuple[int, Products]]:
+        """Products of all queries with some documents, for `nested`."""
         products = self._no_products(chunk)
         for width in self._met(chunk, table, [0, *widths], products):
-            yield width, cosines(products)
+            yield width, products
         if padding:
-            yield padding.table.shape[1], cosines(products + self._behind(chunk, padding, table.shape[1]))
+            yield padding.table.shape[1], products + self._behind(chunk, padding, table.shape[1])
 
     def _no_products(self, chunk: _Chunk) -> Products:
         return Products(chunk.queries, len(chunk.texts) - chunk.queries, self.device)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from embscale.errors import EmbscaleError
-from embscale.statistics.resampling import bootstrap_means, percentile_interval
+from embscale.statistics.resampling import percentile_interval
+from embscale.statistics.two_way import Resamples
 
 # The columns that identify a score, in order; workflow/README.md describes each.
 KEYS = [
     "suite",
     "model",
+    "run",
     "step",
     "tokenizer",
     "variant",
@@ -23,9 +27,11 @@ KEYS = [
     "strength",
     "seed",
     "dim",
+    "width",
     "pooling",
     "special_tokens",
     "task",
+    "length",
     "metric",
     "table_sha256",
     "tokenizer_sha256",
@@ -34,42 +40,104 @@ KEYS = [
 # Placeholder for a key that does not apply (the seed of a trained table) while scores are grouped; written as empty.
 NONE = -1
 
-COLUMNS = [*KEYS, "value", "ci_low", "ci_high", "n"]
+# What is known of a query, whatever is scored.
+OF_QUERIES = ("cluster", "heldout")
+NAN = float("nan")
+
+COLUMNS = [*KEYS, "value", "ci_low", "ci_high", "n", "clusters"]
 
 
-def summarise(per_query: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFrame:
-    """One row per score, with its mean over queries, 95 % bootstrap interval and number of queries.
+@dataclass(frozen=True)
+class TaskScores:
+    """All scores on one task.
+
+    Attributes:
+        task: its name.
+        keys: columns `KEYS`, a row per score, sorted.
+        scores: ``[queries, scores]``, from 0 to 1.
+        clusters: of each query, ``[queries]``.
+        heldout: whether neither the query nor a document that is relevant to it was trained on, ``[queries]``.
+    """
+
+    task: str
+    keys: pd.DataFrame
+    scores: np.ndarray
+    clusters: np.ndarray
+    heldout: np.ndarray
+
+    def of(self, chosen: np.ndarray) -> TaskScores:
+        """Some of the scores, by a mask."""
+        return replace(self, keys=self.keys[chosen].reset_index(drop=True), scores=self.scores[:, chosen])
+
+
+def by_task(frames: Iterable[pd.DataFrame]) -> list[TaskScores]:
+    """Gather scores of every query by task; the order of the frames and of their rows does not matter.
 
     Args:
-        per_query: columns `KEYS`, ``query`` and ``score``; one row per score and query.
-        resamples: bootstrap resamples, shared by all scores of a task.
-        seed: of the resamples.
+        frames: columns `KEYS`, ``query``, ``cluster``, ``heldout`` and ``score``; a row per score and query.
 
     Raises:
         EmbscaleError: two scores of a task cover different queries, or one occurs twice.
     """
-    frames = [_summarise_task(task, group, resamples=resamples, seed=seed) for task, group in per_query.groupby("task")]
+    parts: dict[str, list[tuple[pd.DataFrame, pd.DataFrame]]] = {}
+    for frame in frames:
+        for task, group in frame.groupby("task", observed=True):
+            parts.setdefault(str(task), []).append(_wide(group, task))
+    found = []
+    for task, members in sorted(parts.items()):
+        queries = members[0][1]
+        if any(not queries.equals(own) for _, own in members):
+            raise EmbscaleError(f"task {task}: scores were made on different queries, or some are missing")
+        wide = pd.concat([scores for scores, _ in members], axis=1).sort_index(axis=1)
+        if wide.columns.duplicated().any():
+            raise EmbscaleError(f"task {task}: a score occurs twice for one query")
+        keys = wide.columns.to_frame(index=False)
+        found.append(TaskScores(task, keys, wide.to_numpy(), *(queries[name].to_numpy() for name in OF_QUERIES)))
+    return found
+
+
+def _wide(group: pd.DataFrame, task: object) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Scores with a row per query and a column per score, and what is known of each query."""
+    keys = group[KEYS].astype({name: "str" for name in KEYS if isinstance(group[name].dtype, pd.CategoricalDtype)})
+    score = keys.groupby(KEYS, sort=False, dropna=False).ngroup()
+    wide = group.assign(score_number=score.to_numpy()).pivot_table(
+        index="query", columns="score_number", values="score", aggfunc="sum", observed=True
+    )
+    if len(group) != wide.notna().to_numpy().sum():
+        raise EmbscaleError(f"task {task}: a score occurs twice for one query")
+    if wide.isna().to_numpy().any():
+        raise EmbscaleError(f"task {task}: scores were made on different queries, or some are missing")
+    first = keys.assign(score_number=score).drop_duplicates("score_number").set_index("score_number")
+    wide.columns = pd.MultiIndex.from_frame(first.loc[wide.columns, KEYS])
+    queries = group.drop_duplicates("query").set_index("query")[list(OF_QUERIES)].sort_index()
+    return wide.sort_index(), queries
+
+
+def summarise(tasks: Iterable[TaskScores], *, resamples: int, seed: int) -> pd.DataFrame:
+    """One row per score of one table, with its mean over queries and a 95 % interval over clusters of queries.
+
+    The interval describes this table; another training run or another draw would score otherwise
+    (`embscale.scoring.estimates`).  Queries that all belong together are one unit, which gives no interval.
+
+    Args:
+        tasks: from `by_task`.
+        resamples: bootstrap resamples, shared by all scores of a task.
+        seed: of the resamples.
+    """
+    frames = []
+    for scored in tasks:
+        resampled = Resamples(scored.clusters, resamples=resamples, seed=seed)
+        low, high = percentile_interval(resampled.means(scored.scores)) if resampled.clusters > 1 else (NAN, NAN)
+        rows = scored.keys.assign(value=scored.scores.mean(axis=0), ci_low=low, ci_high=high)
+        frames.append(rows.assign(n=len(scored.scores), clusters=resampled.clusters))
     return without_none(pd.concat(frames).sort_values(KEYS, kind="stable", ignore_index=True)[COLUMNS])
 
 
 def without_none(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with placeholders replaced by missing values, and whole numbers as integers."""
-    numbers = {name: rows[name].astype("Int64") for name in ("step", "variant_dims", "seed", "dim")}
+    numbers = {name: rows[name].astype("Int64") for name in ("run", "step", "variant_dims", "seed", "dim", "width")}
     numbers["strength"] = rows["strength"]
     return rows.assign(**{name: column.mask(column == NONE) for name, column in numbers.items()})
-
-
-def _summarise_task(task: object, group: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFrame:
-    """Summarise one task; queries and columns are sorted, so the order of files does not matter."""
-    if group.duplicated([*KEYS, "query"]).any():
-        raise EmbscaleError(f"task {task}: a score occurs twice for one query")
-    wide = group.set_index(["query", *KEYS])["score"].unstack(KEYS).sort_index().sort_index(axis=1)
-    if wide.isna().to_numpy().any():
-        raise EmbscaleError(f"task {task}: scores were made on different queries, or some are missing")
-    values = wide.to_numpy()
-    low, high = percentile_interval(bootstrap_means(values, resamples=resamples, seed=seed))
-    rows = wide.columns.to_frame(index=False)
-    return rows.assign(value=values.mean(axis=0), ci_low=low, ci_high=high, n=len(values))
 
 
 def write_parquet(rows: pd.DataFrame, path: Path) -> None:
@@ -79,20 +147,31 @@ def write_parquet(rows: pd.DataFrame, path: Path) -> None:
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
-    """Read rows, every checksum verified.
+    """Read rows, every checksum verified; names are read as categories, since they repeat for every query.
 
     Raises:
         EmbscaleError: the file is missing or damaged.
     """
     try:
-        return pq.read_table(path, page_checksum_verification=True).to_pandas()
+        names = [field.name for field in pq.read_schema(path) if pa.types.is_string(field.type)]
+        table = pq.read_table(path, page_checksum_verification=True, read_dictionary=names)
+        return table.to_pandas()
     except FileNotFoundError:
         raise EmbscaleError(f"{path}: no such file; make it with embscale score") from None
     except (OSError, pa.ArrowException) as error:
         raise EmbscaleError(f"{path}: damaged ({error}); remove it and make it again") from error
 
 
-def long_rows(per_query: pd.DataFrame, keys: dict[str, object], metrics: Sequence[str]) -> pd.DataFrame:
-    """A table's scores as one row per query and metric."""
-    long = per_query.reset_index().melt("query", list(metrics), "metric", "score")
-    return long.assign(**keys)
+def long_rows(
+    per_query: pd.DataFrame, keys: dict[str, object], metrics: Sequence[str], queries: pd.DataFrame
+) -> pd.DataFrame:
+    """A table's scores as one row per query and metric.
+
+    Args:
+        per_query: a column per metric, by query.
+        keys: the other columns.
+        metrics: to take.
+        queries: columns `OF_QUERIES`, by query.
+    """
+    known = per_query.join(queries).reset_index()
+    return known.melt(["query", *OF_QUERIES], list(metrics), "metric", "score").assign(**keys)

@@ -25,7 +25,7 @@ from scipy import stats
 
 from embscale.checkpoints.hub import trying
 from embscale.errors import EmbscaleError
-from embscale.scoring.retrieval import mteb_name
+from embscale.scoring.mteb_task import mteb_name
 from embscale.statistics.resampling import CONFIDENCE, bootstrap_means, percentile_interval
 
 if TYPE_CHECKING:

@@ -11,11 +11,13 @@ import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from embscale.errors import EmbscaleError
+
+TRAIN = "train"  # the split of documents that models are trained on
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class RetrievalData:
         queries: query id to text, judged queries only.
         qrels: query id to document id to relevance; every query has a relevant document.
         sha256: digest of the files that it was read from.
+        heldout: for each query whether neither the document of its id nor a relevant one was trained on: their
+            ``metadata.split`` is given and is not ``train``.
     """
 
     name: str
@@ -35,6 +39,7 @@ class RetrievalData:
     queries: dict[str, str]
     qrels: dict[str, dict[str, int]]
     sha256: str
+    heldout: dict[str, bool] = field(default_factory=dict)
 
 
 def corpus_file(folder: Path) -> Path:
@@ -65,9 +70,11 @@ def load(folder: Path, split: str = "test") -> RetrievalData:
             judgements contradict each other; the message names file and line.
     """
     corpus, queries, qrels = files(folder, split)
-    documents = {
-        row["_id"]: f"{row.get('title') or ''} {row['text']}".strip() for row in _unique(corpus, {"_id", "text"})
-    }
+    documents, unseen = {}, set()
+    for row in _unique(corpus, {"_id", "text"}):
+        documents[row["_id"]] = f"{row.get('title') or ''} {row['text']}".strip()
+        if (row.get("metadata") or {}).get("split", TRAIN) != TRAIN:
+            unseen.add(row["_id"])
     texts = {row["_id"]: row["text"] for row in _unique(queries, {"_id", "text"})}
     judgements = _read_qrels(qrels, documents, texts)
     if not documents or not judgements:
@@ -75,7 +82,13 @@ def load(folder: Path, split: str = "test") -> RetrievalData:
             f"{folder}: {len(documents)} documents and {len(judgements)} judged queries; neither may be 0"
         )
     digest = hashlib.sha256(b"".join(_uncompressed(path) for path in (corpus, queries, qrels))).hexdigest()
-    return RetrievalData(folder.name, documents, {q: texts[q] for q in texts if q in judgements}, judgements, digest)
+    judged = {query: text for query, text in texts.items() if query in judgements}
+    heldout = {
+        query: all(judgements[query][document] <= 0 or document in unseen for document in judgements[query])
+        and (query in unseen or query not in documents)
+        for query in judged
+    }
+    return RetrievalData(folder.name, documents, judged, judgements, digest, heldout)
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:

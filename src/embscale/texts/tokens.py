@@ -47,6 +47,13 @@ class TokenisedTexts:
         """Number of tokens of each text."""
         return np.diff(self.offsets)
 
+    def cut(self, length: int) -> TokenisedTexts:
+        """The first tokens of each text, at most `length` of them."""
+        lengths = np.minimum(self.lengths, length)
+        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1] - offsets[:-1], lengths)
+        return TokenisedTexts(self.ids[places], offsets)
+
     def counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Distinct tokens of each text with their counts.
 
