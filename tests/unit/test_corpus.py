@@ -407,10 +407,11 @@ def test_twins_stay_on_one_side_of_each_split(package, harvest, tmp_path):
     facts = read_note(note_path(tmp_path / "Docs/corpus.jsonl.gz"))["facts"]
     assert facts["near_duplicates"]["groups"] == 12 and facts["near_duplicates"]["leaking"] == 0
     assert facts["near_duplicates"]["leaking_before"] > 0
-    assert facts["Docs"]["documents"] == {name: list(split.values()).count(name) for name in ("heldout", "train")}
-    assert facts["Docs"]["queries"] == {"dev": len(dev), "test": len(test)}
+    assert facts["docstrings"]["documents"] == {name: list(split.values()).count(name) for name in ("heldout", "train")}
+    assert facts["docstrings"]["queries"] == {"dev": len(dev), "test": len(test)}
     assert (
-        facts["Docs"]["clusters"] == "12 clusters of the 24 queries, the largest of 2; 0 of 24 labels link two of them"
+        facts["docstrings"]["clusters"]
+        == "12 clusters of the 24 queries, the largest of 2; 0 of 24 labels link two of them"
     )
 
 

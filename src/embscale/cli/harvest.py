@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> None:
     split, facts["near_duplicates"] = _split(args, harvested)
     split |= {function.name: _split_of(split, harvested.docstrings[function.name]) for function in functions.documents}
     contents: dict[Path, bytes] = {}
-    for folder, task in ((args.output, harvested), (args.functions, functions)):
-        files, facts[folder.name] = _files(args, folder, task, split)
+    for name, folder, task in (("docstrings", args.output, harvested), ("functions", args.functions, functions)):
+        files, facts[name] = _files(args, folder, task, split)
         contents |= files
     with write_with_provenance(args, inputs=[], outputs=list(contents), facts=facts) as paths:
         for path, content in zip(paths, contents.values(), strict=True):

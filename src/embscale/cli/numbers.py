@@ -73,7 +73,11 @@ def run(args: argparse.Namespace) -> None:
         losses = {note["params"]["width"]: pd.read_csv(path) for path, note in zip(args.losses, training, strict=True)}
         values = {
             "study": args.study,
-            "corpus": numbers.corpus_numbers(list(beir.read_jsonl(inputs[0])), pd.read_csv(qrels, sep="\t")),
+            "corpus": numbers.corpus_numbers(
+                list(beir.read_jsonl(inputs[0])),
+                pd.read_csv(qrels, sep="\t"),
+                read_note(note_path(beir.corpus_file(args.task)))["facts"],
+            ),
             "scores": numbers.score_numbers(scores),
             "layers": numbers.layer_numbers(probes, args.texts),
             "primer": primer_numbers(**{path.stem: tidy.read([path], (), where=[]) for path in args.primer}),

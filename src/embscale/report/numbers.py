@@ -5,6 +5,7 @@ Text reaches the page as strings, already rounded, so that one place decides on 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,23 +18,34 @@ from embscale.rows.selection import ladder_tables, main_run, random_band
 Variables = dict[str, Any]
 
 
-def corpus_numbers(documents: Sequence[Mapping[str, Any]], qrels: pd.DataFrame) -> Variables:
-    """Size of the retrieval task.
+def corpus_numbers(documents: Sequence[Mapping[str, Any]], qrels: pd.DataFrame, facts: Mapping[str, Any]) -> Variables:
+    """Size of the study's own retrieval tasks, and what is held out.
 
     Args:
         documents: rows of the corpus file.
         qrels: judgements with the columns ``query-id``, ``corpus-id``, ``score``.
+        facts: those in the note of the harvest.
     """
     relevant = qrels[qrels["score"] > 0]
-    heldout = sum(row["metadata"]["split"] == "heldout" for row in documents)
+    of_split = Counter(row["metadata"]["split"] for row in documents)
+    whole = Counter(row["metadata"]["package"] for row in documents if row["metadata"]["split"] == "heldout_package")
     packages = sorted({row["metadata"]["package"] for row in documents})
+    near, functions = facts["near_duplicates"], facts["functions"]
     return {
         "documents": f"{len(documents):,}",
         "characters": f"{sum(len(row['text']) for row in documents) / 1e6:.1f} million",
         "queries": f"{relevant['query-id'].nunique():,}",
         "relevant_per_query": f"{len(relevant) / relevant['query-id'].nunique():.1f}",
-        "heldout": f"{heldout:,}",
+        "dev_queries": f"{facts['docstrings']['queries']['dev']:,}",
+        "clusters": facts["docstrings"]["clusters"],
+        "heldout": f"{of_split['heldout']:,} of them"
+        + "".join(f" and all {count:,} of {package}" for package, count in sorted(whole.items())),
+        "near_duplicates": f"{near['groups']:,}",
+        "leaking_before": f"{near['leaking_before']:.0%}",
         "packages": ", ".join(packages),
+        "functions": f"{sum(functions['documents'].values()):,}",
+        "function_queries": f"{functions['queries']['test']:,}",
+        "function_dev_queries": f"{functions['queries']['dev']:,}",
     }
 
 
