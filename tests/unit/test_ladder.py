@@ -13,7 +13,7 @@ from embscale.training import ladder
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 SIZES = {"width": 16, "blocks": 1, "head_width": 8, "vocab_size": 20, "context": 8, "seed": 0, "positions": "rotary"}
-SCHEDULE = ladder.Schedule(steps=30, batch=4, context=8, learning_rate=0.02, warmup=5, seed=0)
+SCHEDULE = ladder.Schedule(steps=30, batch=4, context=8, learning_rate=0.02, final_learning_rate=0.1, warmup=5, seed=0)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_the_learning_rate_rises_then_falls_to_a_tenth():
 
 def test_batches_start_again_when_the_stream_ends():
     stream = np.arange(70)
-    schedule = ladder.Schedule(steps=3, batch=4, context=8, learning_rate=1, warmup=1, seed=0)
+    schedule = ladder.Schedule(steps=3, batch=4, context=8, learning_rate=1, final_learning_rate=0.1, warmup=1, seed=0)
     starts = [int(batch[0, 0]) for batch in ladder.batches(stream, schedule)]
     assert starts == [0, 32, 0]
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 SIZES = {"width": 8, "blocks": 1, "head_width": 4, "vocab_size": 14, "context": 8, "seed": 3}
 ROTARY = {"positions": "rotary"}
-SCHEDULE = ladder.Schedule(steps=6, batch=2, context=8, learning_rate=0.01, warmup=2, seed=3)
+SCHEDULE = ladder.Schedule(steps=6, batch=2, context=8, learning_rate=0.01, final_learning_rate=0.1, warmup=2, seed=3)
 
 
 @pytest.fixture

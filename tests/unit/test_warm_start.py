@@ -16,7 +16,7 @@ from embscale.training.warm_start import COLUMNS, HELDOUT_LOSS, STARTS, losses_a
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 SHAPE = {"vocab_size": 14, "blocks": 1, "head_width": 4}
-SCHEDULE = ladder.Schedule(steps=6, batch=2, context=8, learning_rate=0.01, warmup=2, seed=3)
+SCHEDULE = ladder.Schedule(steps=6, batch=2, context=8, learning_rate=0.01, final_learning_rate=0.1, warmup=2, seed=3)
 TABLE = np.random.default_rng(0).normal(size=(14, 8)).astype(np.float32)
 
 

@@ -46,7 +46,9 @@ for model, (method, _) in STATIC.items():
 
 # Models that are studied beyond their scores: of the ladder, the first run of each width.
 MODELS = [
-    model for model in CHECKPOINTS if model not in STATIC and (model in LADDER or model not in RUNS)
+    model
+    for model in CHECKPOINTS
+    if model not in STATIC and (model in LADDER or model not in RUNS)
 ]
 
 PROBED = [*MODELS, *STATIC]

@@ -211,9 +211,7 @@ rule score_random:
         ],
         variants=lambda wildcards: several(
             "--variants",
-            random_variants(
-                wildcards.task, wildcards.tokenizer, int(wildcards.width)
-            ),
+            random_variants(wildcards.task, wildcards.tokenizer, int(wildcards.width)),
         ),
     shell:
         "python src/embscale score {params.tables:q} {params.variants} {params.metrics} {params.lengths}"

@@ -78,6 +78,7 @@ def run(args: argparse.Namespace) -> None:
                 batch=args.batch,
                 context=args.context,
                 learning_rate=args.learning_rate,
+                final_learning_rate=args.final_learning_rate,
                 warmup=args.warmup,
                 seed=args.seed,
             ),

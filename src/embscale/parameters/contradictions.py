@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,6 +52,13 @@ def _scores(config: dict[str, Any]) -> Iterator[str]:
         yield f"scores.primary_metric: {scores['primary_metric']} is not among scores.metrics"
     if config["claims"]["task"] not in tasks:
         yield f"claims.task: {config['claims']['task']} is no task of the study; there are {', '.join(tasks)}"
+    limits = {
+        "tokenizer.max_length": config["tokenizer"]["max_length"],
+        "ladder.context": config["ladder"]["context"],
+    }
+    for length, (limit, most) in itertools.product(scores["lengths"], limits.items()):
+        if length != "all" and length > most:
+            yield f"scores.lengths: {length} is above {limit}, {most}"
     for name, task in zip(("task", "code_task"), own, strict=True):
         if task in config["tasks"]:
             yield f"tasks: {task} is the name of the study's own task, corpus.{name}"

@@ -28,7 +28,7 @@ RendererName = Literal["pandoc", "quarto"]
 SpecialTokens = Literal["exclude", "include"]
 Metric = Annotated[str, {"pattern": r"^(ndcg|map|recall|precision)_at_(1|3|5|10|20|100)$"}]
 # The first tokens of a text, or all of them.
-TextLength = Count | Literal["all"]
+TextLength = Annotated[int | str, {"anyOf": [{"type": "integer", "minimum": 1}, {"enum": ["all"]}]}]
 # The forms that `embscale.tables.variants` reads.
 Variant = Annotated[
     str,

@@ -6,7 +6,8 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+import types
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
@@ -58,8 +59,8 @@ def of_kind(kind: Any) -> dict[str, Any]:  # noqa: ANN401 (a type)
     if isinstance(kind, type):
         return of_group(kind) if is_group(kind) else {"type": TYPES[kind]}
     origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Union:
-        return {"anyOf": [of_kind(argument) for argument in arguments]}
+    if origin is types.UnionType:
+        return {}  # what is allowed stands in the annotation
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin is tuple and arguments[1:] == (...,):
@@ -95,14 +96,10 @@ def parse(kind: Any, text: str) -> Any:  # noqa: ANN401 (a type and its value)
     Raises:
         ValueError: none does.
     """
-    if get_origin(kind := plain(kind)) is not Union:
-        allowed = choices(kind)
-        if allowed and text not in allowed:
-            raise ValueError(text)
-        return text if allowed else kind(text)
-    for possible in get_args(kind):
+    kind = plain(kind)
+    for possible in get_args(kind) or (kind,):
         with contextlib.suppress(ValueError):
-            return parse(possible, text)
+            return possible(text)
     raise ValueError(text)
 
 

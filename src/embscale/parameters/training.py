@@ -20,6 +20,11 @@ class Recipe:
     context: Annotated[Count, "tokens of a sequence"]
     batch: Annotated[Count, "sequences in a step"]
     learning_rate: Annotated[Positive, "the highest"]
+    final_learning_rate: Annotated[
+        float,
+        {"exclusiveMinimum": 0, "maximum": 1},
+        "at the last step, as a share of the highest; 1 keeps it constant after the warmup",
+    ]
     warmup: Annotated[Count, "steps up to the highest learning rate"]
 
 

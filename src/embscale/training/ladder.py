@@ -19,7 +19,6 @@ from embscale.errors import EmbscaleError
 
 ADAM_BETAS = (0.9, 0.95)
 GRADIENT_CLIP = 1.0
-FINAL_LEARNING_RATE = 0.1  # of the highest, at the last step
 HELDOUT_TOKENS = 16_384  # enough for a standard error of the loss near 0.02 nats
 
 Rung = GPTNeoXForCausalLM | GPT2LMHeadModel
@@ -34,7 +33,9 @@ class Schedule:
         steps: optimiser steps.
         batch: sequences in a step.
         context: tokens of a sequence.
-        learning_rate: the highest, reached after `warmup` steps; then a cosine down to a tenth.
+        learning_rate: the highest, reached after `warmup` steps.
+        final_learning_rate: at the last step, as a share of the highest, by a cosine; 1 keeps the rate constant, so that
+            a shorter training is the beginning of a longer one.
         warmup: steps of linear increase.
         seed: of the initial weights and of the order of the texts.
     """
@@ -43,6 +44,7 @@ class Schedule:
     batch: int
     context: int
     learning_rate: float
+    final_learning_rate: float
     warmup: int
     seed: int
 
@@ -57,7 +59,7 @@ class Schedule:
             return self.learning_rate * (step + 1) / self.warmup
         progress = (step - self.warmup) / max(1, self.steps - self.warmup)
         cosine = (1 + math.cos(math.pi * progress)) / 2
-        return self.learning_rate * (FINAL_LEARNING_RATE + (1 - FINAL_LEARNING_RATE) * cosine)
+        return self.learning_rate * (self.final_learning_rate + (1 - self.final_learning_rate) * cosine)
 
 
 def build(
