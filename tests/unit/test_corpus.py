@@ -11,11 +11,13 @@ import textwrap
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
 from embscale.provenance.artifacts import note_path, read_note
+from embscale.report.numbers import corpus_numbers
 from embscale.texts import beir, corpus, samples
 
 SOURCE = '''
@@ -439,3 +441,19 @@ def test_nothing_held_out_of_a_real_package_resembles_what_is_for_training(harve
     for shingles in sets["heldout"]:
         common = Counter(i for shingle in shingles for i in holders.get(shingle, ()))
         assert all(n < 0.5 * min(len(shingles), len(sets["train"][i])) for i, n in common.items())
+
+
+def test_the_report_tells_the_sizes_of_both_tasks(package, harvest, tmp_path):
+    package(twins=twins())
+    assert harvest() == 0
+    documents = rows(tmp_path / "Docs/corpus.jsonl.gz")
+    documents[0]["metadata"] = {"package": "whole", "split": "heldout_package"}
+    facts = read_note(note_path(tmp_path / "Docs/corpus.jsonl.gz"))["facts"]
+    values = corpus_numbers(documents, pd.read_csv(tmp_path / "Docs/qrels/test.tsv", sep="\t"), facts)
+    chapter = (Path(__file__).resolve().parents[2] / "report/chapters/texts.qmd").read_text("utf-8")
+    assert set(re.findall(r"var corpus\.(\w+)", chapter)) == set(values)
+    assert (values["documents"], values["functions"], values["near_duplicates"]) == ("24", "20", "12")
+    assert int(values["queries"]) + int(values["dev_queries"]) == 24
+    assert int(values["function_queries"]) + int(values["function_dev_queries"]) == 20
+    assert values["packages"] == "tiny, whole" and values["relevant_per_query"] == "1.0"
+    assert re.fullmatch(r"\d+ of them and all 1 of whole", values["heldout"])
