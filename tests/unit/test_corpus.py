@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from embscale.cli import execute
+from embscale.cli import execute, line
 from embscale.errors import EmbscaleError
 from embscale.provenance.artifacts import note_path, read_note
 from embscale.report.numbers import corpus_numbers
@@ -457,3 +457,14 @@ def test_the_report_tells_the_sizes_of_both_tasks(package, harvest, tmp_path):
     assert int(values["function_queries"]) + int(values["function_dev_queries"]) == 20
     assert values["packages"] == "tiny, whole" and values["relevant_per_query"] == "1.0"
     assert re.fullmatch(r"\d+ of them and all 1 of whole", values["heldout"])
+
+
+def test_the_command_can_be_run_again_from_its_note(package, harvest, tmp_path):
+    """Where a list is empty, too."""
+    package(twins=twins())
+    assert harvest() == 0
+    note = read_note(note_path(tmp_path / "Docs/corpus.jsonl.gz"))
+    assert note["params"]["heldout_packages"] == []
+    command, *words = line("harvest", note["params"] | note["paths"])
+    assert execute(command, words) == 0
+    assert read_note(note_path(tmp_path / "Docs/corpus.jsonl.gz"))["outputs"] == note["outputs"]

@@ -72,7 +72,8 @@ def _words(parser: argparse.ArgumentParser, values: dict[str, Any]) -> tuple[lis
             rest, values = _words(action.choices[value], values)
             words += [value, *rest]
         elif isinstance(action, argparse._AppendAction):
-            for item in value:
+            # A flag that must be given is given where its list is empty, too.
+            for item in value or ([[]] if action.required else []):
                 words += [action.option_strings[-1], *map(str, item if isinstance(item, list) else [item])]
         else:
             several = value if isinstance(value, list) else [] if value is True else [value]
