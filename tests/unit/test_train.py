@@ -26,7 +26,16 @@ def study(tmp_path):
 
 def command(folder, name, *more):
     files = ("--corpus", folder, "--tokens", folder / "tokens.safetensors", "--tokenizer", folder, "-o", folder / name)
-    numbers = {**SIZES, "batch": 2, "steps": 6, "checkpoints": 6, "learning_rate": 0.01, "warmup": 2, "threads": 1}
+    numbers = {
+        **SIZES,
+        "batch": 2,
+        "steps": 6,
+        "checkpoints": 6,
+        "learning_rate": 0.01,
+        "final_learning_rate": 0.1,
+        "warmup": 2,
+        "threads": 1,
+    }
     numbers |= {} if "--positions" in more else ROTARY
     flags = [text for key, value in numbers.items() for text in (f"--{key.replace('_', '-')}", value)]
     return execute("train", list(map(str, (*files, *flags, *more))))

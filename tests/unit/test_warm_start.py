@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_reported(study):
 
 
 def test_the_command_writes_the_same_rows_twice_and_scores_as_score_does(study, capsys):
-    numbers = {**SHAPE, "context": 8, "batch": 2, "steps": 4, "learning_rate": 0.01, "warmup": 1, "seed": 3,
+    numbers = {**SHAPE, "context": 8, "batch": 2, "steps": 4, "learning_rate": 0.01, "final_learning_rate": 0.1, "warmup": 1, "seed": 3,
                "threads": 1, "metric": "ndcg_at_10", "bootstrap_resamples": 50, "bootstrap_seed": 1}  # fmt: skip
     flags = [str(text) for name, value in numbers.items() for text in (f"--{name.replace('_', '-')}", value)]
     files = ["--corpus", study, "--tokens", study / "tokens.safetensors", "--tokenizer", study]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 CONFIDENCE = 0.95
 
@@ -142,12 +141,16 @@ def permutation_test(sizes: Sequence[float], scores: np.ndarray) -> Estimate:
     The bootstrap over queries tests whether these models are in this order; this test asks whether so few models could
     be in this order by chance.
     """
+    from scipy import stats  # takes a second, and most commands that resample need none of it
+
     result = stats.kendalltau(sizes, scores)
     return Estimate(float(result.statistic), math.nan, math.nan, float(result.pvalue))
 
 
 def spearman(sizes: Sequence[float], means: np.ndarray) -> np.ndarray:
     """Spearman's rank correlation between sizes and scores; arguments and result as those of `kendall`."""
+    from scipy import stats  # takes a second, and most commands that resample need none of it
+
     x = stats.rankdata(sizes)
     y = stats.rankdata(np.round(means, 12), axis=-1)
     x = x - x.mean()
@@ -192,6 +195,8 @@ class Band:
 
 def seed_band(scores: Sequence[float] | np.ndarray) -> Band:
     """The band over seeds; uncertainty over queries is separate."""
+    from scipy import stats
+
     values = np.asarray(scores, np.float64)
     count = len(values)
     sd = float(values.std(ddof=1)) if count > 1 else math.nan

@@ -34,8 +34,8 @@ class Schedule:
         batch: sequences in a step.
         context: tokens of a sequence.
         learning_rate: the highest, reached after `warmup` steps.
-        final_learning_rate: at the last step, as a share of the highest, by a cosine; 1 keeps the rate constant, so that
-            a shorter training is the beginning of a longer one.
+        final_learning_rate: at the last step, as a share of the highest, by a cosine; 1 keeps the rate constant, which
+            makes a shorter training the beginning of a longer one.
         warmup: steps of linear increase.
         seed: of the initial weights and of the order of the texts.
     """
