@@ -187,10 +187,10 @@ MADE = [
         model=LADDER[-1],
     ),
     # The widest table of each method.
-    expand(
-        rules.static.output.table,
-        static={method: name for name, (method, _) in STATIC.items()}.values(),
-    ),
+    [
+        str(table_file(name, "main"))
+        for name in {method: name for name, (method, _) in STATIC.items()}.values()
+    ],
     expand(rules.words.output.rows, model=LADDER[-1]),
     expand(
         rules.states.output.states,

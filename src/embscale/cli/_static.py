@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from embscale.parameters.training import METHODS, StaticSeed
 from embscale.texts import beir, tokens
 
 if TYPE_CHECKING:
+    from embscale.texts.tokens import TokenisedTexts
     from embscale.training.static_embeddings import Trained
 
 WORDS: dict[str, str] = {
@@ -43,22 +45,31 @@ def add_method(parser: argparse.ArgumentParser, method: str) -> None:
 
 def train(args: argparse.Namespace, settings: Any) -> Trained:  # noqa: ANN401 (the group of the method)
     """Train a table with the given settings on the tokens that the flags name."""
-    from embscale.texts import streams
     from embscale.training import static_embeddings
 
-    stream, _, separator = streams.read(
-        beir.corpus_file(args.corpus), args.tokens, args.tokenizer, seed=args.order_seed
-    )
-    tokenizer = tokens.load_tokenizer(args.tokenizer)
-    seen = stream[: args.max_tokens]
+    texts, names, seen = _texts(args.corpus, args.tokens, args.tokenizer, args.order_seed, args.max_tokens)
     trained = static_embeddings.train(
         args.method,
-        streams.texts_of(seen, separator=separator),
+        texts,
         settings,
         dims=args.dim,
         vocab_size=args.vocab_size,
-        tokens=[tokenizer.id_to_token(token) or "" for token in range(tokenizer.get_vocab_size())],
+        tokens=names,
         seed=args.seed,
     )
     # The separators count, as they do for a language model, which reads them too.
-    return dataclasses.replace(trained, tokens_seen=len(seen))
+    return dataclasses.replace(trained, tokens_seen=seen)
+
+
+@functools.cache
+def _texts(
+    corpus: Path, tokenised: Path, folder: Path, order_seed: int, max_tokens: int
+) -> tuple[TokenisedTexts, list[str], int]:
+    """The texts to learn from, the characters of each token, and the positions of the texts with their separators."""
+    from embscale.texts import streams
+
+    stream, _, separator = streams.read(beir.corpus_file(corpus), tokenised, folder, seed=order_seed)
+    tokenizer = tokens.load_tokenizer(folder)
+    names = [tokenizer.id_to_token(token) or "" for token in range(tokenizer.get_vocab_size())]
+    seen = stream[:max_tokens]
+    return streams.texts_of(seen, separator=separator), names, len(seen)

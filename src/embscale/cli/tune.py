@@ -1,9 +1,9 @@
 """Choose one setting of a method: train with each value of a grid and compare the tables on development queries.
 
-    embscale tune skip-gram --setting learning_rate --values 0.025 0.08 0.25 ... --choice CHOICE.json -o ROWS.csv
+    embscale tune skip-gram --setting learning_rate --values 0.08 0.25 0.75 ... --rows ROWS.csv -o TABLE.safetensors
 
 Static methods and the language model are tuned alike.  The test queries have no part in the choice; the chosen table is
-scored on them afterwards.  embscale static reads the choice with --settings.
+scored on them afterwards, and written.  embscale static reads the choice with --settings for tables of other widths.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from embscale.cli._length import add_length, tokens_of
 from embscale.cli._note import write_with_provenance
 from embscale.cli._static import WORDS, add_corpus, add_method
 from embscale.cli._static import train as train_static
+from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 from embscale.parameters.corpus import TableRows
 from embscale.parameters.scores import Bootstrap
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from embscale.training.static_embeddings import Trained
     from embscale.training.tuning import Scored
 
-SPLITS = ("dev", "test")
+# The queries of each split in a file of tokens.
+GROUPS = {"dev": "dev_queries", "test": "queries"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,20 +56,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         method_parser.add_argument(
             "--choice", type=Path, required=True, metavar="CHOICE.json", help="gets the chosen value"
         )
-        method_parser.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
+        method_parser.add_argument("--rows", type=Path, required=True, metavar="ROWS.csv", help="gets the scores")
+        method_parser.add_argument(
+            "-o", "--output", type=Path, required=True, metavar="TABLE.safetensors", help="gets the chosen table"
+        )
 
 
 def run(args: argparse.Namespace) -> None:
     """Train with every value, score, choose, write."""
+    from embscale.tables import table_files
     from embscale.training import tuning
 
     settings = flags.read(args, Recipe if args.method == LANGUAGE_MODEL else METHODS[args.method])
     # All values are checked before the first training.
     tried = [tuning.with_setting(settings, args.setting, value) for value in args.values]
-    inputs = [*dict.fromkeys(path for split in SPLITS for path in beir.files(args.corpus, split)), args.tokens]
+    inputs = [*dict.fromkeys(path for split in GROUPS for path in beir.files(args.corpus, split)), args.tokens]
     inputs.append(tokens.tokenizer_file(args.tokenizer))
     train = _train_language_model if args.method == LANGUAGE_MODEL else train_static
-    with write_with_provenance(args, inputs=inputs, outputs=[args.output, args.choice]) as (output, choice):
+    facts: dict[str, Any] = {}
+    outputs = [args.output, args.rows, args.choice]
+    with write_with_provenance(args, inputs=inputs, outputs=outputs, facts=facts) as (output, scores, choice):
         report = progress(f"{args.method}: trainings", len(tried))
         done = 0
 
@@ -79,7 +87,7 @@ def run(args: argparse.Namespace) -> None:
             return found
 
         task = functools.cache(functools.partial(_task, args))
-        rows = tuning.rows(
+        rows, best = tuning.rows(
             args.method,
             args.setting,
             tried,
@@ -88,7 +96,9 @@ def run(args: argparse.Namespace) -> None:
             metric=args.metric,
         )
         keys = {"task": args.corpus.name, "tokenizer": args.tokenizer_name, "length": args.length}
-        rows.assign(**keys).to_csv(output, index=False)
+        table_files.save(output, best.table, {"method": args.method})
+        rows.assign(**keys).to_csv(scores, index=False)
+        facts |= tuning.chosen(rows)
         tuning.write_choice(choice, rows)
 
 
@@ -145,19 +155,16 @@ def _scored(args: argparse.Namespace, table: np.ndarray, scorer: Scorer, cluster
 
 
 def _task(args: argparse.Namespace, split: str) -> tuple[Scorer, Clusters]:
-    """The queries of a split, tokenised as the documents were, and which of them belong together."""
+    """The task with the queries of a split, and which of them belong together."""
     from embscale.scoring.metrics import depth_of
     from embscale.scoring.retrieval import Scorer
     from embscale.statistics.clusters import query_clusters
 
     data = beir.load(args.corpus, split)
-    groups, made = tokens.load(args.tokens)
-    queries = tokens.tokenise(
-        list(data.queries.values()),
-        tokens.load_tokenizer(args.tokenizer),
-        max_length=made["max_length"],
-        special_tokens=made["special_tokens"] == "include",
-    )
+    groups, _ = tokens.load(args.tokens)
+    queries = groups.get(GROUPS[split])
+    if queries is None:
+        raise EmbscaleError(f"{args.tokens}: no tokens of the {split} queries; make it again with embscale tokenize")
     scorer = Scorer(
         data,
         groups["documents"],

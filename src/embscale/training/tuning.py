@@ -93,7 +93,7 @@ def rows(
     train: Callable[[Any], Trained],
     score: Callable[[np.ndarray, str], Scored],
     metric: str,
-) -> pd.DataFrame:
+) -> tuple[pd.DataFrame, Trained]:
     """Train with each value, score on the development queries, choose; then score the chosen table on the test queries.
 
     Args:
@@ -106,7 +106,7 @@ def rows(
 
     Returns:
         `COLUMNS`: a row for each value, and a last one with the test score of the chosen one.  A training that
-        diverged has no score.
+        diverged has no score.  And the chosen table.
 
     Raises:
         EmbscaleError: every training diverged.
@@ -115,12 +115,15 @@ def rows(
     usable = {value: trained for value, trained in made if not trained.diverged}
     if not usable:
         values = ", ".join(f"{value:g}" for value, _ in made)
-        raise EmbscaleError(f"{method}: training diverged with every {setting} of the grid ({values}); try smaller ones")
+        raise EmbscaleError(
+            f"{method}: training diverged with every {setting} of the grid ({values}); try smaller ones"
+        )
     scored = {value: score(trained.table, DEV) for value, trained in usable.items()}
     best = max(scored, key=lambda value: scored[value].value)
     found = [_row(value, trained, DEV, scored.get(value)) | {"chosen": value == best} for value, trained in made]
     found.append(_row(best, usable[best], TEST, score(usable[best].table, TEST)) | {"chosen": True})
-    return pd.DataFrame(found).assign(suite=method, setting=setting, metric=metric)[list(COLUMNS)]
+    rows = pd.DataFrame(found).assign(suite=method, setting=setting, metric=metric)
+    return rows[list(COLUMNS)], usable[best]
 
 
 def _row(value: float, trained: Trained, queries: str, scored: Scored | None) -> dict[str, Any]:
@@ -141,11 +144,15 @@ def _row(value: float, trained: Trained, queries: str, scored: Scored | None) ->
     }
 
 
+def chosen(found: pd.DataFrame) -> dict[str, Any]:
+    """The method, the setting and the chosen value of `rows`."""
+    best = found[found["chosen"]].iloc[0]
+    return {"method": best["suite"], "setting": best["setting"], "value": best["tried"].item()}
+
+
 def write_choice(path: Path, found: pd.DataFrame) -> None:
     """Write the chosen setting of `rows` for `read_choice`."""
-    best = found[found["chosen"]].iloc[0]
-    choice = {"method": best["suite"], "setting": best["setting"], "value": best["tried"].item()}
-    path.write_text(json.dumps(choice, indent=1) + "\n", "utf-8")
+    path.write_text(json.dumps(chosen(found), indent=1) + "\n", "utf-8")
 
 
 def read_choice(path: Path, method: str) -> tuple[str, float]:
