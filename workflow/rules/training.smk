@@ -249,12 +249,12 @@ use rule static as start_table with:
         tokens=rules.static.input.tokens,
         tokenizer=rules.tokenizer.output.tokenizer,
     output:
-        table="<results>/warm_start/table.safetensors",
-        note="<results>/warm_start/table.safetensors.note.json",
+        table="<results>/warm_start/table-seed{seed}.safetensors",
+        note="<results>/warm_start/table-seed{seed}.safetensors.note.json",
     log:
-        "<logs>/warm_start/table.log",
+        "<logs>/warm_start/table-seed{seed}.log",
     benchmark:
-        "<benchmarks>/warm_start/table.tsv"
+        "<benchmarks>/warm_start/table-seed{seed}.tsv"
     params:
         task=subpath(input.corpus, parent=True),
         tokenizer=subpath(input.tokenizer, parent=True),
@@ -262,7 +262,8 @@ use rule static as start_table with:
         dim=config["warm_start"]["dim"],
         vocabulary=VOCABULARY,
         max_tokens=tokens_seen(config["warm_start"]["steps"]),
-        order_seed=FIRST_SEED,
+        # The tokens that the run of this seed sees, no others.
+        order_seed="{seed}",
         seed=group_flags(StaticSeed, config["static"]),
         settings=method_flags(config["warm_start"]["method"]),
 

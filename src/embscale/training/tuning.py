@@ -115,9 +115,7 @@ def rows(
     usable = {value: trained for value, trained in made if not trained.diverged}
     if not usable:
         values = ", ".join(f"{value:g}" for value, _ in made)
-        raise EmbscaleError(
-            f"{method}: training diverged with every {setting} of the grid ({values}); try smaller ones"
-        )
+        raise EmbscaleError(f"{method}: training diverged with every {setting} tried ({values}); try smaller ones")
     scored = {value: score(trained.table, DEV) for value, trained in usable.items()}
     best = max(scored, key=lambda value: scored[value].value)
     found = [_row(value, trained, DEV, scored.get(value)) | {"chosen": value == best} for value, trained in made]
