@@ -206,12 +206,12 @@ def changed(**values):
         ),
         ({"tuning__dim": 24}, "tuning.dim: 24 is no multiple of ladder.head_width, 16"),
         (
-            {"tuning__grids": {"language-model": {"learning_rate": [0.01]}}},
+            {"tuning__grids": {"ladder": {"learning_rate": [0.01]}}},
             "tuning.grids: cbow has no grid; each of static.methods needs one",
         ),
         (
             {"tuning__grids__cbow": {"window": [5]}},
-            "tuning.grids: unequal numbers of values (language-model 3, cbow 1, ",
+            "tuning.grids: unequal numbers of values (ladder 3, cbow 1, ",
         ),
         ({"scores__metrics": ["map_at_100"]}, "scores.primary_metric: ndcg_at_10 is not among scores.metrics"),
         ({"claims__task": "SCIDOCS"}, "claims.task: SCIDOCS is no task of the study; there are PyDocsSeeAlso"),

@@ -10,7 +10,7 @@ from small_corpus import save_corpus
 
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
-from embscale.parameters.training import FastText, Recipe, Window
+from embscale.parameters.training import FastText, Window
 from embscale.provenance.artifacts import note_path, read_note
 from embscale.tables import table_files
 from embscale.texts import tokens
@@ -135,8 +135,8 @@ STATIC = {"max_tokens": 500, "order_seed": 1, "window": 5}
 CBOW = STATIC | {"epochs": 3, "learning_rate": 0.05, "subsample": 0, "negative": 5, "setting": "learning_rate"}
 PPMI = STATIC | {"setting": "window"}
 MODEL = {
-    "blocks": 1, "head_width": 4, "context": 8, "batch": 2, "learning_rate": 0.01, "warmup": 1, "steps": 6,
-    "setting": "learning_rate",
+    "blocks": 1, "head_width": 4, "context": 8, "batch": 2, "learning_rate": 0.01, "final_learning_rate": 1.0,
+    "warmup": 1, "steps": 6, "setting": "learning_rate",
 }  # fmt: skip
 
 
@@ -197,7 +197,7 @@ def test_every_method_reads_the_same_tokens(study):
     for method, values, flags in (
         ("cbow", [0.05], CBOW | {"max_tokens": seen}),
         ("ppmi-svd", [2], PPMI | {"max_tokens": seen}),
-        ("language-model", [0.01], MODEL),
+        ("ladder", [0.01], MODEL),
     ):
         assert tune(study, method, values, flags, method) == 0
         found.append(pd.read_csv(study / f"{method}.csv"))
@@ -208,19 +208,20 @@ def test_every_method_reads_the_same_tokens(study):
 
 
 def test_the_language_model_is_that_of_the_ladder(study):
-    assert tune(study, "language-model", [0.001, 0.03], MODEL) == 0
+    assert tune(study, "ladder", [0.001, 0.03], MODEL) == 0
     choice = json.loads((study / "a.json").read_text("utf-8"))["value"]
     from embscale.texts import streams
 
     training, unseen, _ = streams.read(study / "corpus.jsonl", study / "tokens.safetensors", study, seed=1)
     model = ladder.build(width=4, blocks=1, head_width=4, vocab_size=14, context=8, seed=1, positions="rotary")
-    schedule = ladder.Schedule(steps=6, batch=2, context=8, learning_rate=choice, warmup=1, seed=1)
+    schedule = ladder.Schedule(
+        steps=6, batch=2, context=8, learning_rate=choice, final_learning_rate=1.0, warmup=1, seed=1
+    )
     ladder.train(model, training, schedule, reached=lambda step, loss: None)
     assert np.array_equal(table_files.load(study / "a.safetensors"), ladder.input_table(model).detach().numpy())
     rows = pd.read_csv(study / "a.csv")
     loss = ladder.heldout_loss(model, unseen[: ladder.HELDOUT_TOKENS], context=8, batch=2)
     assert rows[rows["chosen"]]["heldout_loss"].tolist() == pytest.approx([loss, loss])
-    assert Recipe(1, 4, 8, 2, choice, 1) == tuning.with_setting(Recipe(1, 4, 8, 2, 0.5, 1), "learning_rate", choice)
 
 
 def test_errors_are_one_line(study, capsys):

@@ -66,14 +66,15 @@ def test_rows_hold_losses_and_scores_at_both_ends(study):
     scores = [(0.5, 4), (0.2, 4), (1.0, 4), (0.1, 4)]
     waiting = list(scores)
     made = run_rows(["random", "static"], checkpoints=[0, 3, 6], metric="m", score=lambda table: waiting.pop(0),
-                **given)  # fmt: skip
+                chance=0.01, **given)  # fmt: skip
     assert list(made.columns) == list(COLUMNS) and set(made["seed"]) == {3} and set(made["width"]) == {8}
     loss = made[made["metric"] == HELDOUT_LOSS]
     assert loss["step"].tolist() == [0, 3, 6] * 2 and loss["tokens"].tolist() == [0, 48, 96] * 2
     assert loss["value"].tolist()[:3] == list(losses_and_tables("random", checkpoints=[0, 3, 6], **given)[0].values())
     score = made[made["metric"] == "m"]
-    assert score["start"].tolist() == ["random"] * 2 + ["static"] * 2 and score["step"].tolist() == [0, 6] * 2
-    assert list(zip(score["value"], score["n"], strict=True)) == scores
+    assert score["start"].tolist() == ["random"] * 2 + ["static"] * 2 + ["chance"]
+    assert score["step"].tolist() == [0, 6] * 2 + [0]
+    assert list(zip(score["value"], score["n"], strict=True)) == [*scores, (0.01, 4)]
 
 
 def test_what_does_not_fit_is_reported(study):
@@ -84,7 +85,8 @@ def test_what_does_not_fit_is_reported(study):
 
 
 def test_the_command_writes_the_same_rows_twice_and_scores_as_score_does(study, capsys):
-    numbers = {**SHAPE, "context": 8, "batch": 2, "steps": 4, "learning_rate": 0.01, "warmup": 1, "seed": 3,
+    numbers = {**SHAPE, "context": 8, "batch": 2, "steps": 4, "learning_rate": 0.01,
+               "final_learning_rate": 0.1, "warmup": 1, "seed": 3,
                "threads": 1, "metric": "ndcg_at_10", "length": "10"}  # fmt: skip
     flags = [str(text) for name, value in numbers.items() for text in (f"--{name.replace('_', '-')}", value)]
     files = ["--corpus", study, "--tokens", study / "tokens.safetensors", "--tokenizer", study]

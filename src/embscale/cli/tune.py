@@ -125,6 +125,7 @@ def _train_language_model(args: argparse.Namespace, recipe: Recipe) -> Trained:
         batch=recipe.batch,
         context=recipe.context,
         learning_rate=recipe.learning_rate,
+        final_learning_rate=recipe.final_learning_rate,
         warmup=recipe.warmup,
         seed=args.seed,
     )

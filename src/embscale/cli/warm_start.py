@@ -85,4 +85,5 @@ def run(args: argparse.Namespace) -> None:
             checkpoints=args.checkpoints,
             metric=args.metric,
             score=score,
+            chance=float(scorer.chance([args.metric])[args.metric].mean()),
         ).to_csv(output, index=False)

@@ -11,7 +11,7 @@ from embscale.parameters.kinds import SOME, Count, Counts, Natural, Naturals, Po
 Start = Literal["random", "random, frozen", "static", "static, frozen"]
 StaticMethod = Literal["cbow", "skip-gram", "fasttext", "glove", "ppmi-svd"]
 
-LANGUAGE_MODEL = "language-model"  # the method of the ladder, beside the static ones
+LANGUAGE_MODEL = "ladder"  # what is tuned beside the static methods
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from embscale.training.ladder import Schedule
 
 HELDOUT_LOSS = "heldout_loss"
+CHANCE = "chance"
 
 # The others are compared with the first.
 STARTS: tuple[str, ...] = get_args(Start)
@@ -90,6 +91,7 @@ def run_rows(
     checkpoints: Sequence[int],
     metric: str,
     score: Score,
+    chance: float,
 ) -> pd.DataFrame:
     """Train one model from several initial tables with one seed; losses and scores of its tables as tidy rows.
 
@@ -103,11 +105,12 @@ def run_rows(
         checkpoints: steps after which the loss is measured.
         metric: name of the metric that `score` returns.
         score: of tables at the first and the last checkpoint.
+        chance: the expected score of a random ranking.
 
     Returns:
         `COLUMNS`: the held-out loss at each checkpoint, in nats per token, ``n`` its sequences; the score at both ends,
-        from 0 to 1, ``n`` its queries; ``tokens`` of training up to there.  A row is one run, so that intervals are
-        over seeds, in the figure.
+        from 0 to 1, ``n`` its queries, and the chance level, whose start is `CHANCE`; ``tokens`` of training up to
+        there.  A row is of one run: intervals are over seeds, in the figure.
     """
     made = []
     for start in starts:
@@ -129,5 +132,7 @@ def run_rows(
         for step in (min(checkpoints), max(checkpoints)):
             value, queries = score(found[step])
             made.append(keys | {"step": step, "metric": metric, "value": value, "n": queries})
+    about = {"start": CHANCE, "seed": schedule.seed, "width": table.shape[1], "step": min(checkpoints)}
+    made.append(about | {"metric": metric, "value": chance, "n": made[-1]["n"]})
     rows = pd.DataFrame(made)
     return rows.assign(tokens=rows["step"] * schedule.batch * schedule.context)[list(COLUMNS)]
