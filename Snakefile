@@ -48,10 +48,13 @@ try:
     )
     from embscale.parameters.study import Limits, check_study
     from embscale.parameters.training import (
+        LANGUAGE_MODEL,
         METHODS,
+        Grid,
         Length,
         Recipe,
         StaticSeed,
+        Steps,
         WarmRuns,
     )
     from embscale.checkpoints.suites import check_pinned, has_token, plan_study
@@ -182,7 +185,8 @@ rule chapter_training:
         expand(rules.extract.output, model=RUNS, checkpoint=LADDER_CHECKPOINTS),
         [other_tables(model) for model in LADDER],
         checkpoint_files(LEARNED, LADDER_CHECKPOINTS[-1]),
-        expand(rules.static.output, static=STATIC),
+        expand(rules.tune.output, tuned=config["tuning"]["grids"]),
+        expand(rules.static.output, static=OTHER_STATIC),
         expand(rules.warm_start.output, seed=config["warm_start"]["seeds"]),
 
 

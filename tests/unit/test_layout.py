@@ -109,7 +109,7 @@ def test_an_edit_reruns_exactly_what_it_touches(edited):
 
 
 # Commands whose jobs take long, or fit; none of them may follow an edit of these.
-FITS = {"probe", "grid", "ablate", "transfer", "geometry", "reductions", "train", "static", "warm-start"}
+FITS = {"probe", "grid", "ablate", "transfer", "geometry", "reductions", "train", "static", "tune", "warm-start"}
 
 
 @pytest.mark.parametrize(

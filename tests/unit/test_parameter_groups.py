@@ -199,7 +199,20 @@ def changed(**values):
         ({"positions__learned_width": 24}, "positions.learned_width: 24 is no multiple of ladder.head_width, 16"),
         ({"ladder__steps": 100}, "ladder.checkpoints: 400 comes after the last of ladder.steps, 100"),
         ({"warm_start__steps": 50}, "warm_start.checkpoints: 100 comes after the last of warm_start.steps, 50"),
-        ({"static__dims": [64]}, "warm_start.table: ppmi-svd-d32 is none of the static tables; there are cbow-d64, "),
+        ({"warm_start__dim": 24}, "warm_start.dim: 24 is no multiple of ladder.head_width, 16"),
+        (
+            {"static__methods": {"ppmi-svd": {"window": 5}}, "warm_start__method": "cbow"},
+            "warm_start.method: cbow is not among static.methods; there are ppmi-svd",
+        ),
+        ({"tuning__dim": 24}, "tuning.dim: 24 is no multiple of ladder.head_width, 16"),
+        (
+            {"tuning__grids": {"ladder": {"learning_rate": [0.01]}}},
+            "tuning.grids: cbow has no grid; each of static.methods needs one",
+        ),
+        (
+            {"tuning__grids__cbow": {"window": [5]}},
+            "tuning.grids: unequal numbers of values (ladder 3, cbow 1, ",
+        ),
         ({"scores__metrics": ["map_at_100"]}, "scores.primary_metric: ndcg_at_10 is not among scores.metrics"),
         ({"claims__task": "SCIDOCS"}, "claims.task: SCIDOCS is no task of the study; there are PyDocsSeeAlso"),
         ({"tasks": ["PyDocsSeeAlso"]}, "tasks: PyDocsSeeAlso is the name of the study's own task, corpus.task"),

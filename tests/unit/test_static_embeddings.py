@@ -188,7 +188,7 @@ FLAGS = {
 
 def command(folder, method, output, *flags):
     files = ("--corpus", folder, "--tokens", folder / "tokens.safetensors", "--tokenizer", folder, "-o", output)
-    return execute("static", [method, *map(str, files), *SHARED, *flags])
+    return execute("static", [method, *map(str, files), *SHARED, *map(str, flags)])
 
 
 @pytest.mark.parametrize("method", FLAGS)
@@ -201,8 +201,22 @@ def test_the_command_writes_the_same_table_again(method, study):
     assert table[13].any() == (method == "fasttext") == table[0].any()  # neither unseen tokens nor the separator
     note = read_note(note_path(study / "a.safetensors"))
     assert note["params"]["method"] == method and note["params"]["window"] == 5
-    assert 470 < note["facts"]["tokens"] < 500  # the separators do not count
+    assert note["facts"]["tokens_seen"] == 500
+    assert note["facts"]["tokens_processed"] == 500 * note["params"].get("epochs", 1)
     assert ("losses" in note["facts"]) == (method == "glove")
+
+
+def test_a_training_that_diverges_leaves_no_table(study, capsys):
+    assert command(study, "glove", study / "a.safetensors", *FLAGS["glove"], "--learning-rate", "1e6") == 1
+    assert "glove: training diverged" in capsys.readouterr().err and not (study / "a.safetensors").exists()
+
+
+def test_a_wrong_choice_is_one_line(study, capsys):
+    for text, words in (("{}", "not a chosen setting"), ('{"method": "cbow", "setting": "x_max", "value": 1}', "none")):
+        (study / "choice.json").write_text(text, "utf-8")
+        assert command(study, "cbow", study / "a.safetensors", *FLAGS["cbow"], "--settings", study / "choice.json") == 1
+        error = capsys.readouterr().err
+        assert words in error and error.count("\n") == 1 and "choice.json" in error
 
 
 def test_an_error_is_one_line(study, capsys):

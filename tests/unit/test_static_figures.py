@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from embscale.cli import execute
-from embscale.figures import words_probes
+from embscale.figures import static_scaling, words_probes
 from embscale.scoring import words
 from embscale.scoring.words import WordVectors
 from embscale.tables import random_tables
@@ -15,28 +15,46 @@ from embscale.tables import random_tables
 METRIC = {"metric": "ndcg_at_10"}
 
 
-def score_rows():
+def estimate_rows():
+    """Means over runs: the ladder falls below random tables, CBOW equals them, the SVD of PPMI lies above."""
     rows = [
-        {
-            "suite": suite,
-            "model": f"{suite}-w{dim}",
-            "step": step,
-            "variant": variant,
-            "dim": dim,
-            "value": value + shift,
-        }
-        for suite, steps, value in (("ladder", (0, 40), 0.02), ("cbow", (None,), 0.03), ("ppmi-svd", (None,), 0.05))
+        {"suite": suite, "model": f"{suite}-w{dim}", "step": step, "table": "input", "treatment": treatment, "dim": dim,
+         "width": dim, "value": value + shift, "runs": runs}
+        for suite, steps, runs, value in (
+            ("ladder", (0, 40), 3, 0.02), ("cbow", (None,), 1, 0.03), ("ppmi-svd", (None,), 1, 0.05)
+        )
         for step in steps
         for dim in (16, 32)
-        for variant, shift in (("full", dim / 1000), ("all_but_top", dim / 500))
-    ]
+        for treatment, shift in (("full", dim / 1000), ("idf", dim / 500))
+    ]  # fmt: skip
     rows += [
-        {"suite": "random", "model": "random", "variant": "random", "dim": dim, "seed": seed, "value": dim / 1000}
+        {"suite": "random", "model": "random", "table": "random", "treatment": treatment, "dim": dim, "width": dim,
+         "value": 0.03 + dim / 1000 + shift, "runs": 5}
         for dim in (16, 32, 512)
-        for seed in (1, 2)
-    ]
-    frame = pd.DataFrame(rows).assign(**METRIC, task="T", n=100)
-    return frame.assign(ci_low=frame["value"] - 0.002, ci_high=frame["value"] + 0.002)
+        for treatment, shift in (("full", 0), ("idf", 0.1))
+    ]  # fmt: skip
+    rows.append({"suite": "reference", "model": "chance", "table": "reference", "treatment": "chance", "value": 0.001})
+    frame = pd.DataFrame(rows).assign(**METRIC, task="T", n=100, queries="all", length="64")
+    frame = frame.assign(ci_low=frame["value"] - 0.002, ci_high=frame["value"] + 0.002)
+    return pd.concat([frame, frame.assign(queries="heldout", value=0.9)], ignore_index=True)
+
+
+def tuning_rows():
+    """A row for each value and one for the test queries; GloVe's largest rate diverged."""
+    rows = [
+        {"suite": suite, "setting": "learning_rate", "tried": tried, "queries": queries, "value": value,
+         "chosen": tried == 0.1, "tokens_seen": 1000, "epochs": epochs, "heldout_loss": loss}
+        for suite, epochs, loss, scores in (
+            ("ladder", 1, 5.5, (0.05, 0.08, 0.07)), ("glove", 15, np.nan, (0.02, 0.04, np.nan))
+        )
+        for queries, tried, value in (
+            *(("dev", tried, value) for tried, value in zip((0.01, 0.1, 1.0), scores, strict=True)),
+            ("test", 0.1, scores[1] + 0.01),
+        )
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows).assign(**METRIC, dim=32, n=100)
+    frame = frame.assign(ci_low=frame["value"] - 0.01, ci_high=frame["value"] + 0.01)
+    return pd.concat([frame, estimate_rows()], ignore_index=True)
 
 
 def word_rows():
@@ -74,7 +92,8 @@ def rare_rows():
 
 def warm_rows():
     rows = [
-        {"start": start, "seed": seed, "step": step, "metric": metric, "value": value + seed / 100}
+        {"start": start, "seed": seed, "width": 32, "step": step, "tokens": 1024 * step, "metric": metric,
+         "value": value + seed / 100}
         for start, gain in (("random", 0), ("random, frozen", -0.1), ("static", 0.2), ("static, frozen", 0.1))
         for seed in (1, 2, 3)
         for metric, step, value in (
@@ -82,11 +101,19 @@ def warm_rows():
             ("ndcg_at_10", 0, 0.01), ("ndcg_at_10", 100, 0.02 + gain / 10),
         )
     ]  # fmt: skip
+    rows += [
+        {"start": "chance", "seed": seed, "width": 32, "step": 0, "tokens": 0, "metric": "ndcg_at_10", "value": 0.001}
+        for seed in (1, 2, 3)
+    ]
     return pd.DataFrame(rows)
 
 
 FIGURES = {
-    "static_scaling": (score_rows, "SVD of PPMI, as trained: 6.60 at 16 columns, 8.20 at 32"),
+    "static_scaling": (estimate_rows, "Of 4 static tables, 2 score above the random tables of their width and 0 below"),
+    "static_tuning": (
+        tuning_rows,
+        "(0.01: 2.00, 0.1: 4.00, 1: diverged on development queries), test score 5.00 (4.00",
+    ),
     "words_probes": (word_rows, "CBOW: analogy 0."),
     "words_rare": (rare_rows, "CBOW: rare 1.00 (1.00 to 1.00), middle 1.00 (1.00 to 1.00), frequent 1.00"),
     "warm_start": (warm_rows, "loss against the random start -0.200 (-0.200 to -0.200)"),
@@ -113,7 +140,8 @@ def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
 @pytest.mark.parametrize(
     ("name", "rows", "reason"),
     [
-        ("static_scaling", lambda: score_rows()[lambda rows: rows["suite"].isin(["ladder", "random"])], "No static"),
+        ("static_scaling", lambda: estimate_rows()[lambda rows: rows["table"] != "input"], "No static"),
+        ("static_tuning", lambda: tuning_rows()[lambda rows: rows["queries"] == "all"], "No method was tuned"),
         ("words_probes", lambda: word_rows().assign(n=0), "No word of the probes"),
         ("words_rare", lambda: rare_rows().assign(n=0), "No word is one token in both forms"),
         ("warm_start", lambda: warm_rows()[lambda rows: rows["metric"] == "heldout_loss"], "No language model"),
@@ -127,6 +155,34 @@ def test_one_seed_has_no_interval(tmp_path):
     rows = warm_rows()
     words = drawn("warm_start", tmp_path, rows[rows["seed"] == 1])[1]
     assert "against the random start -0.200; static, frozen" in words and "nan" not in words
+    assert "One run, without intervals" in words and "one 32-wide model ends -0.200 nats from" in words
+
+
+def test_the_words_of_warm_starts_follow_the_interval_over_seeds(tmp_path):
+    rows = warm_rows()
+    assert "the 32-wide model ends with a lower loss" in drawn("warm_start", tmp_path, rows)[1]
+    change = (rows["start"] == "static") & (rows["metric"] == "heldout_loss")
+    worse = rows.assign(value=rows["value"].where(~change, rows["value"] + 0.5))
+    assert "the 32-wide model ends with a higher loss" in drawn("warm_start", tmp_path, worse)[1]
+    noise = rows["seed"].map({1: -1.0, 2: 0.2, 3: 1.3})
+    unclear = rows.assign(value=rows["value"].where(~change, rows["value"] + noise))
+    assert "is not resolved by these seeds" in drawn("warm_start", tmp_path, unclear)[1]
+
+
+def test_lines_are_of_the_last_tables_over_all_queries_with_random_tables_in_the_same_treatment():
+    rows = estimate_rows()
+    found = static_scaling.lines(rows[rows["queries"] == "all"], "idf")
+    assert list(found) == ["ladder", "ppmi-svd", "cbow", "random tables"]
+    assert found["ladder"]["step"].tolist() == [40, 40] and found["random tables"]["width"].tolist() == [16, 32]
+    assert found["random tables"]["value"].tolist() == pytest.approx([0.146, 0.162])
+    assert static_scaling.chance(rows) == 0.001
+
+
+def test_the_language_model_is_described_with_its_loss(tmp_path):
+    words = drawn("static_tuning", tmp_path, tuning_rows())[1]
+    assert "After equal tuning, language model scores highest, 9.00, and GloVe lowest, 5.00" in words
+    assert "Random tables of that width: 6.20. Chance: 0.10." in words
+    assert "1,000 tokens, 15 passes." in words and "by learning rate: 0.01: 5.50, 0.1: 5.50, 1: 5.50" in words
 
 
 def test_words_are_shown_of_the_widest_table_of_each_suite():

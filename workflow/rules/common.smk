@@ -225,7 +225,8 @@ def tokenizer_file(tokenizer):
 def table_file(model, checkpoint):
     """The embedding table of a checkpoint, or a static one."""
     if model in STATIC:
-        return STUDY / "static" / f"{model}.safetensors"
+        tuned = STATIC[model][1] == config["tuning"]["dim"]
+        return STUDY / ("tuning" if tuned else "static") / f"{model}.safetensors"
     return home(trained_here(model)) / "tables" / model / f"{checkpoint}.safetensors"
 
 

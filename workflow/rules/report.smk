@@ -16,7 +16,11 @@ FIGURE_ROWS = {
     "suite_variants": [rules.gather.output.csv],
     "random_tokenizers": [rules.gather.output.csv],
     "table_metrics": expand(rules.table_metrics.output.rows, model=LADDER),
-    "static_scaling": [rules.gather.output.csv],
+    "static_scaling": [rules.estimates.output.estimates],
+    "static_tuning": [
+        *expand(rules.tune.output.rows, tuned=config["tuning"]["grids"]),
+        rules.estimates.output.estimates,
+    ],
     "words_probes": expand(rules.words.output.rows, model=PROBED),
     "words_rare": expand(rules.words.output.rows, model=PROBED),
     "warm_start": expand(
@@ -73,6 +77,7 @@ LADDER_SCORES = [
     f"task={config['corpus']['task']}",
     f"tokenizer={config['tokenizer']['name']}",
 ]
+PRIMARY_LENGTH = f"length={config['scores']['lengths'][0]}"
 FIGURE_FILTERS = {
     "scaling": LADDER_SCORES,
     "random_baseline": LADDER_SCORES,
@@ -80,7 +85,8 @@ FIGURE_FILTERS = {
     "suites": ALL_SCORES,
     "table_geometry": LADDER_SCORES,
     "score_factors": ALL_SCORES,
-    "static_scaling": LADDER_SCORES,
+    "static_scaling": [*LADDER_SCORES, PRIMARY_LENGTH],
+    "static_tuning": [*LADDER_SCORES, PRIMARY_LENGTH],
     "suite_variants": [*ALL_SCORES, f"task={config['claims']['task']}"],
     "random_tokenizers": ALL_SCORES,
 }
@@ -187,10 +193,10 @@ MADE = [
         model=LADDER[-1],
     ),
     # The widest table of each method.
-    expand(
-        rules.static.output.table,
-        static={method: name for name, (method, _) in STATIC.items()}.values(),
-    ),
+    [
+        str(table_file(name, "main"))
+        for name in {method: name for name, (method, _) in STATIC.items()}.values()
+    ],
     expand(rules.words.output.rows, model=LADDER[-1]),
     expand(
         rules.states.output.states,

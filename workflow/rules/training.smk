@@ -123,16 +123,89 @@ use rule extract as extract_other with:
         held=lambda wildcards: HELD_FLAGS[wildcards.held],
 
 
-# Tokens that a model sees, so that a static table sees as many.
-TOKENS_SEEN = (
-    config["ladder"]["steps"] * config["ladder"]["batch"] * config["ladder"]["context"]
-)
+def tokens_seen(steps):
+    """Tokens that a language model sees in so many steps, so that a static table sees as many."""
+    return steps * config["ladder"]["batch"] * config["ladder"]["context"]
+
+
+def tuned_flags(method):
+    """How a method is trained when it is tuned, on the tokens that a model of the ladder sees."""
+    if method == LANGUAGE_MODEL:
+        steps = group_flags(Steps, config["ladder"])
+        return f"{RECIPE} {steps} --seed {FIRST_SEED}"
+    seeds = group_flags(StaticSeed, config["static"])
+    seen = tokens_seen(config["ladder"]["steps"])
+    return (
+        f"{method_flags(method)} {seeds} --max-tokens {seen} --order-seed {FIRST_SEED}"
+    )
+
+
+def grid_flags(method):
+    """The setting of a method that is tuned, and its values."""
+    ((setting, values),) = config["tuning"]["grids"][method].items()
+    return group_flags(Grid, {"setting": setting, "values": values})
+
+
+rule tune:
+    """Choose one setting of a method: train with each value of its grid, score on the development queries."""
+    input:
+        code=command_sources("tune"),
+        task=task_files(config["corpus"]["task"]),
+        tokens=expand(
+            rules.tokenize.output.tokens,
+            task=config["corpus"]["task"],
+            tokenizer=config["tokenizer"]["name"],
+        ),
+        tokenizer=rules.tokenizer.output.tokenizer,
+    output:
+        table=f"<results>/tuning/{{tuned}}-d{config['tuning']['dim']}.safetensors",
+        note=f"<results>/tuning/{{tuned}}-d{config['tuning']['dim']}.safetensors.note.json",
+        rows="<results>/tuning/{tuned}.csv",
+        choice="<results>/tuning/{tuned}.json",
+    log:
+        "<logs>/tune/{tuned}.log",
+    benchmark:
+        "<benchmarks>/tune/{tuned}.tsv"
+    wildcard_constraints:
+        tuned="|".join(map(re.escape, config["tuning"]["grids"])),
+    # The language model takes longest, so it starts first.
+    priority: lambda wildcards: int(wildcards.tuned == LANGUAGE_MODEL)
+    conda:
+        "../envs/embscale.yaml"
+    # One thread each, as for every model.
+    threads: 1
+    params:
+        task=lambda wildcards, input: Path(input.task[0]).parent,
+        tokenizer=subpath(input.tokenizer, parent=True),
+        tokenizer_name=config["tokenizer"]["name"],
+        dim=config["tuning"]["dim"],
+        vocabulary=VOCABULARY,
+        settings=lambda wildcards: tuned_flags(wildcards.tuned),
+        grid=lambda wildcards: grid_flags(wildcards.tuned),
+        metric=config["scores"]["primary_metric"],
+        length=config["scores"]["lengths"][0],
+        bootstrap=BOOTSTRAP,
+    shell:
+        "python src/embscale tune {wildcards.tuned} {params.grid} --corpus {params.task:q} --tokens {input.tokens:q}"
+        " --tokenizer {params.tokenizer:q} --tokenizer-name {params.tokenizer_name} --dim {params.dim}"
+        " {params.vocabulary} {params.settings} --metric {params.metric} --length {params.length}"
+        " {params.bootstrap} --threads {threads} --rows {output.rows:q} --choice {output.choice:q}"
+        " --output {output.table:q} 2> {log:q}"
+
+
+# Static tables of the width at which methods are tuned come from the tuning.
+OTHER_STATIC = [
+    model for model, (_, dim) in STATIC.items() if dim != config["tuning"]["dim"]
+]
 
 
 rule static:
-    """Train a static embedding table on the tokens that a model of the ladder sees."""
+    """Train a static embedding table on the tokens that a model of the ladder sees, with the chosen setting."""
     input:
         code=command_sources("static"),
+        choice=lambda wildcards: expand(
+            rules.tune.output.choice, tuned=STATIC[wildcards.static][0]
+        ),
         corpus=rules.harvest.output.corpus,
         tokens=expand(
             rules.tokenize.output.tokens,
@@ -147,6 +220,8 @@ rule static:
         "<logs>/static/{static}.log",
     benchmark:
         "<benchmarks>/static/{static}.tsv"
+    wildcard_constraints:
+        static="|".join(map(re.escape, OTHER_STATIC)) or "none",
     conda:
         "../envs/embscale.yaml"
     params:
@@ -155,15 +230,42 @@ rule static:
         method=lambda wildcards: STATIC[wildcards.static][0],
         dim=lambda wildcards: STATIC[wildcards.static][1],
         vocabulary=VOCABULARY,
-        max_tokens=TOKENS_SEEN,
+        max_tokens=tokens_seen(config["ladder"]["steps"]),
         order_seed=FIRST_SEED,
         seed=group_flags(StaticSeed, config["static"]),
         settings=lambda wildcards: method_flags(STATIC[wildcards.static][0]),
     shell:
         "python src/embscale static {params.method} --corpus {params.task:q} --tokens {input.tokens:q}"
         " --tokenizer {params.tokenizer:q} --max-tokens {params.max_tokens} --order-seed {params.order_seed}"
-        " --dim {params.dim} {params.vocabulary} {params.settings} {params.seed} --threads {threads}"
-        " --output {output.table:q} 2> {log:q}"
+        " --dim {params.dim} {params.vocabulary} {params.settings} {params.seed} --settings {input.choice:q}"
+        " --threads {threads} --output {output.table:q} 2> {log:q}"
+
+
+use rule static as start_table with:
+    input:
+        code=command_sources("static"),
+        choice=expand(rules.tune.output.choice, tuned=config["warm_start"]["method"]),
+        corpus=rules.harvest.output.corpus,
+        tokens=rules.static.input.tokens,
+        tokenizer=rules.tokenizer.output.tokenizer,
+    output:
+        table="<results>/warm_start/table-seed{seed}.safetensors",
+        note="<results>/warm_start/table-seed{seed}.safetensors.note.json",
+    log:
+        "<logs>/warm_start/table-seed{seed}.log",
+    benchmark:
+        "<benchmarks>/warm_start/table-seed{seed}.tsv"
+    params:
+        task=subpath(input.corpus, parent=True),
+        tokenizer=subpath(input.tokenizer, parent=True),
+        method=config["warm_start"]["method"],
+        dim=config["warm_start"]["dim"],
+        vocabulary=VOCABULARY,
+        max_tokens=tokens_seen(config["warm_start"]["steps"]),
+        # The tokens that the run of this seed sees, no others.
+        order_seed="{seed}",
+        seed=group_flags(StaticSeed, config["static"]),
+        settings=method_flags(config["warm_start"]["method"]),
 
 
 rule warm_start:
@@ -173,7 +275,7 @@ rule warm_start:
         task=task_files(config["corpus"]["task"]),
         tokens=rules.static.input.tokens,
         tokenizer=rules.tokenizer.output.tokenizer,
-        table=table_file(config["warm_start"]["table"], "main"),
+        table=rules.start_table.output.table,
     output:
         rows="<results>/warm_start/seed{seed}.csv",
         note="<results>/warm_start/seed{seed}.csv.note.json",
@@ -192,9 +294,9 @@ rule warm_start:
         recipe=RECIPE,
         runs=group_flags(WarmRuns, config["warm_start"]),
         metric=config["scores"]["primary_metric"],
-        bootstrap=BOOTSTRAP,
+        length=config["scores"]["lengths"][0],
     shell:
         "python src/embscale warm-start {input.table:q} {params.runs} --corpus {params.task:q}"
         " --tokens {input.tokens:q} --tokenizer {params.tokenizer:q} {params.vocabulary} {params.recipe}"
-        " --seed {wildcards.seed} --threads {threads} --metric {params.metric} {params.bootstrap}"
+        " --seed {wildcards.seed} --threads {threads} --metric {params.metric} --length {params.length}"
         " --output {output.rows:q} 2> {log:q}"

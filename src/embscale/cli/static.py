@@ -9,27 +9,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from embscale.cli._note import write_with_provenance
+from embscale.cli._static import WORDS, add_corpus, add_method, train
+from embscale.errors import EmbscaleError
 from embscale.parameters import flags
-from embscale.parameters.corpus import TableRows
-from embscale.parameters.training import METHODS, StaticSeed
+from embscale.parameters.training import METHODS
 from embscale.texts import beir, tokens
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from embscale.texts.tokens import TokenisedTexts
-    from embscale.training.static_embeddings import Prediction
-
-WORDS = {
-    "cbow": "word2vec: a token from the mean of its neighbours",
-    "skip-gram": "word2vec: each neighbour from the token",
-    "fasttext": "skip-gram with character n-grams",
-    "glove": "weighted least squares on the logarithms of co-occurrence counts",
-    "ppmi-svd": "truncated SVD of positive pointwise mutual information",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,86 +24,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     methods = parser.add_subparsers(dest="method", required=True, metavar="METHOD")
     for method, words in WORDS.items():
         method_parser = methods.add_parser(method, help=words, description=f"Train a table: {words}.")
+        add_corpus(method_parser)
+        add_method(method_parser, method)
         method_parser.add_argument(
-            "--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format"
+            "--settings",
+            type=Path,
+            metavar="CHOICE.json",
+            help="from embscale tune METHOD; its setting replaces the flag of that name",
         )
-        method_parser.add_argument(
-            "--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize"
-        )
-        method_parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER")
-        method_parser.add_argument(
-            "--max-tokens", type=int, required=True, help="of the training split, as many as a model sees"
-        )
-        method_parser.add_argument(
-            "--order-seed", type=int, required=True, help="of the order of texts: the model's seed"
-        )
-        method_parser.add_argument("--dim", type=int, required=True, help="columns of the table")
-        flags.add(method_parser, TableRows, METHODS[method], StaticSeed)
         method_parser.add_argument("-o", "--output", type=Path, required=True, metavar="TABLE.safetensors")
 
 
 def run(args: argparse.Namespace) -> None:
     """Read the tokens, train, write."""
     from embscale.tables import table_files
-    from embscale.texts import streams
-    from embscale.training import static_embeddings
+    from embscale.training import tuning
 
-    source = beir.corpus_file(args.corpus)
-    inputs = [source, args.tokens, tokens.tokenizer_file(args.tokenizer)]
+    inputs = [beir.corpus_file(args.corpus), args.tokens, tokens.tokenizer_file(args.tokenizer)]
+    settings = flags.read(args, METHODS[args.method])
+    if args.settings:
+        inputs.append(args.settings)
+        setting, value = tuning.read_choice(args.settings, args.method)
+        try:
+            settings = tuning.with_setting(settings, setting, value)
+        except EmbscaleError as error:
+            raise EmbscaleError(f"{args.settings}: {error}; make it again with embscale tune {args.method}") from None
+        setattr(args, setting, getattr(settings, setting))  # the note records what was used
     facts: dict[str, Any] = {}
     with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
-        stream, _, separator = streams.read(source, args.tokens, args.tokenizer, seed=args.order_seed)
-        texts = streams.texts_of(stream[: args.max_tokens], separator=separator)
-        static_embeddings.check(texts, vocab_size=args.vocab_size, window=args.window)
-        table = _train(args, texts, facts)
-        table_files.save(output, table, {"method": args.method})
-        facts |= {"tokens": len(texts.ids), "rows_zero": int((~table.any(axis=1)).sum())}
-
-
-def _train(args: argparse.Namespace, texts: TokenisedTexts, facts: dict[str, Any]) -> np.ndarray:
-    """Train a table by the requested method; diagnostics are added to `facts`."""
-    from embscale.training import static_embeddings as static
-
-    match args.method:
-        case "cbow":
-            return static.cbow(texts, _prediction(args), vocab_size=args.vocab_size)
-        case "skip-gram":
-            return static.skip_gram(texts, _prediction(args), vocab_size=args.vocab_size)
-        case "fasttext":
-            tokenizer = tokens.load_tokenizer(args.tokenizer)
-            return static.fasttext(
-                texts,
-                _prediction(args),
-                vocab_size=args.vocab_size,
-                tokens=[tokenizer.id_to_token(token) or "" for token in range(tokenizer.get_vocab_size())],
-                ngrams=(args.ngrams[0], args.ngrams[1]),
-                buckets=args.buckets,
-            )
-    counts = static.cooccurrences(texts, vocab_size=args.vocab_size, window=args.window)
-    if args.method == "ppmi-svd":
-        return static.ppmi_svd(counts, dims=args.dim, seed=args.seed)
-    from embscale.training import glove
-
-    table, facts["losses"] = glove.fit(
-        counts,
-        dims=args.dim,
-        epochs=args.epochs,
-        learning_rate=args.learning_rate,
-        x_max=args.x_max,
-        seed=args.seed,
-    )
-    return table
-
-
-def _prediction(args: argparse.Namespace) -> Prediction:
-    from embscale.training.static_embeddings import Prediction
-
-    return Prediction(
-        dims=args.dim,
-        window=args.window,
-        epochs=args.epochs,
-        learning_rate=args.learning_rate,
-        subsample=args.subsample,
-        negative=args.negative,
-        seed=args.seed,
-    )
+        trained = train(args, settings)
+        if trained.diverged:
+            raise EmbscaleError(f"{args.method}: training diverged, the table has values that are not finite numbers")
+        table_files.save(output, trained.table, {"method": args.method})
+        facts |= {
+            "tokens_seen": trained.tokens_seen,
+            "tokens_processed": round(trained.tokens_seen * trained.epochs),
+            "rows_zero": int((~trained.table.any(axis=1)).sum()),
+        }
+        if trained.losses:
+            facts["losses"] = list(trained.losses)

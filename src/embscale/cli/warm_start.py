@@ -9,10 +9,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from embscale.cli._length import add_length, tokens_of
 from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.corpus import TableRows
-from embscale.parameters.scores import Bootstrap
 from embscale.parameters.training import Recipe, RunSeed, WarmRuns
 from embscale.progress import progress
 from embscale.tables import table_files
@@ -20,8 +20,6 @@ from embscale.texts import beir, streams, tokens
 
 if TYPE_CHECKING:
     import numpy as np
-
-PATHS = ("corpus", "tokens", "tokenizer", "table", "output")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
     parser.add_argument("--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER")
-    flags.add(parser, TableRows, Recipe, WarmRuns, RunSeed, Bootstrap)
+    flags.add(parser, TableRows, Recipe, WarmRuns, RunSeed)
     parser.add_argument("--metric", required=True, help="MTEB's name of it, such as ndcg_at_10")
+    add_length(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="ROWS.csv")
 
 
@@ -54,18 +53,19 @@ def run(args: argparse.Namespace) -> None:
             beir.load(args.corpus),
             groups["documents"],
             groups["queries"],
+            length=tokens_of(args.length),
             depth=depth_of(args.metric),
             device="cpu",
         )
         done = 0
         report = progress("tables scored", 2 * len(args.starts))
 
-        def score(table: np.ndarray) -> np.ndarray:
+        def score(table: np.ndarray) -> tuple[float, int]:
             nonlocal done
             done += 1
             report(done, "")
-            found: np.ndarray = scorer.per_query(table, [args.metric])[args.metric].to_numpy()
-            return found
+            found = scorer.per_query(table, [args.metric])[args.metric]
+            return float(found.mean()), len(found)
 
         warm_start.run_rows(
             args.starts,
@@ -85,6 +85,5 @@ def run(args: argparse.Namespace) -> None:
             checkpoints=args.checkpoints,
             metric=args.metric,
             score=score,
-            resamples=args.bootstrap_resamples,
-            bootstrap_seed=args.bootstrap_seed,
+            chance=float(scorer.chance([args.metric])[args.metric].mean()),
         ).to_csv(output, index=False)

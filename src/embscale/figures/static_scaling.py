@@ -9,55 +9,77 @@ from embscale.figures import NothingToShow
 from embscale.plotting import theme
 from embscale.plotting.theme import MARKERS
 from embscale.rows.labels import PERCENT, SUITE_NAMES, metric_label
-from embscale.rows.selection import LADDER, last_checkpoint, random_band
+from embscale.rows.selection import LADDER, last_checkpoint
+from embscale.rows.treatments import FULL, INPUT, RANDOM, REFERENCE
 
-COLUMNS = ("suite", "model", "step", "variant", "seed", "dim", "metric", "value", "ci_low", "ci_high")
+COLUMNS = (
+    *("suite", "model", "step", "table", "treatment", "width", "queries"),
+    *("metric", "value", "ci_low", "ci_high", "runs", "n"),
+)
 
-PANELS = {"full": "as trained", "all_but_top": "two top components taken off"}
-RANDOM = "random tables"
+PANELS = {FULL: "as trained", "idf": "rows weighted by idf"}
+RANDOM_NAME = "random tables"
+CHANCE = "chance"
+GREY = "#6b6b6b"
 
 
-def lines(rows: pd.DataFrame, variant: str) -> dict[str, pd.DataFrame]:
-    """Each suite's last tables by width, in one variant."""
-    last = last_checkpoint(rows[rows["suite"].isin(list(SUITE_NAMES)) & (rows["variant"] == variant)])
-    return {
-        suite: last[last["suite"] == suite].sort_values("dim") for suite in SUITE_NAMES if suite in set(last["suite"])
-    }
+def lines(rows: pd.DataFrame, treatment: str) -> dict[str, pd.DataFrame]:
+    """Each suite's last tables by width, in one treatment; random tables, in the same, under `RANDOM_NAME`."""
+    same = rows[rows["treatment"] == treatment]
+    last = last_checkpoint(same[(same["table"] == INPUT) & same["suite"].isin(list(SUITE_NAMES))])
+    found = {suite: last[last["suite"] == suite].sort_values("width") for suite in SUITE_NAMES}
+    found = {suite: line for suite, line in found.items() if len(line)}
+    widest = max((line["width"].max() for line in found.values()), default=0)
+    random = same[(same["table"] == RANDOM) & (same["width"] <= widest)].sort_values("width")
+    return found | ({RANDOM_NAME: random} if len(random) else {})
 
 
 def _panels(rows: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
-    panels = {variant: found for variant in PANELS if (found := lines(rows, variant))}
-    if set(panels.get("full", {})) <= {LADDER}:
+    rows = rows[rows["queries"] == "all"]
+    panels = {treatment: lines(rows, treatment) for treatment in PANELS}
+    if set(panels[FULL]) <= {LADDER, RANDOM_NAME}:
         raise NothingToShow("No static embeddings are part of this study: **not run**.")
-    return panels
+    return {treatment: found for treatment, found in panels.items() if set(found) - {RANDOM_NAME}}
+
+
+def chance(rows: pd.DataFrame) -> float:
+    """The expected score of a random ranking, or NaN if the rows do not have it."""
+    found = rows[(rows["table"] == REFERENCE) & (rows["treatment"] == CHANCE) & (rows["queries"] == "all")]
+    return float(found["value"].iloc[0]) if len(found) else float("nan")
+
+
+def name_of(suite: str) -> str:
+    """A suite, or the random tables, for readers."""
+    return SUITE_NAMES.get(suite, suite)
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A panel for each geometry, a line for each way to make a table, and the band of the random tables."""
+    """A panel for each treatment, a line for each way to make a table, random tables in the same treatment, chance."""
     panels = _panels(rows)
-    widest = max(int(line["dim"].max()) for found in panels.values() for line in found.values())
-    band = random_band(rows).loc[lambda table: table.index <= widest]
-    colours = theme.category_colours([*SUITE_NAMES, RANDOM])
+    colours = theme.category_colours(list(SUITE_NAMES)) | {RANDOM_NAME: GREY}
     figure = theme.figure(height=4.6)
     axes_row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, (variant, found) in zip(axes_row, panels.items(), strict=True):
-        axes.fill_between(
-            band.index, band["min"] * PERCENT, band["max"] * PERCENT, color=colours[RANDOM], alpha=0.15, linewidth=0
-        )
-        axes.plot(band.index, band["mean"] * PERCENT, color=colours[RANDOM], linestyle="--", label=RANDOM)
+    for axes, (treatment, found) in zip(axes_row, panels.items(), strict=True):
         for suite, line in found.items():
-            value, low, high = (line[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
-            marker = MARKERS[list(SUITE_NAMES).index(suite)]
+            value, low, high = (line[c].to_numpy(float) * PERCENT for c in ("value", "ci_low", "ci_high"))
+            if suite == RANDOM_NAME:
+                axes.fill_between(line["width"].to_numpy(float), low, high, color=GREY, alpha=0.15, linewidth=0)
+                axes.plot(line["width"], value, color=GREY, linestyle="--", label=suite)
+                continue
+            # Intervals side by side: lines of one width would hide each other.
+            shift = 1.03 ** (list(SUITE_NAMES).index(suite) - len(SUITE_NAMES) / 2)
             axes.errorbar(
-                line["dim"],
+                line["width"].to_numpy(float) * shift,
                 value,
                 (value - low, high - value),
                 color=colours[suite],
-                marker=marker,
-                label=SUITE_NAMES[suite],
+                marker=MARKERS[list(SUITE_NAMES).index(suite)],
+                linewidth=1.5,
+                label=name_of(suite),
             )
-        theme.log2_ticks(axes, [dim for line in found.values() for dim in line["dim"]])
-        axes.set_title(PANELS[variant])
+        axes.axhline(chance(rows) * PERCENT, color=theme.INK, linestyle=":", linewidth=1.2, label=CHANCE)
+        theme.log2_ticks(axes, [width for line in found.values() for width in line["width"]])
+        axes.set_title(PANELS[treatment])
         axes.set_xlabel("columns of the table")
     axes_row[0].set_ylim(bottom=0)  # when all is drawn: from here on the top stays, too
     axes_row[0].set_ylabel(metric_label(rows))
@@ -67,18 +89,27 @@ def draw(rows: pd.DataFrame) -> Figure:
 
 
 def describe(rows: pd.DataFrame) -> str:
-    """What the figure shows: both ends of every line."""
-    parts = []
-    for variant, found in _panels(rows).items():
+    """What the figure shows: how many static tables lie above random ones, then the ends of every line."""
+    panels = _panels(rows)
+    parts = [_verdict(panels[FULL])]
+    for treatment, found in panels.items():
         for suite, line in found.items():
-            first, last = line.iloc[0], line.iloc[-1]
-            parts.append(
-                f"{SUITE_NAMES[suite]}, {PANELS[variant]}: {first['value'] * PERCENT:.2f} at {first['dim']:.0f} "
-                f"columns, {last['value'] * PERCENT:.2f} at {last['dim']:.0f}"
-            )
-    band = random_band(rows)
-    parts.append(
-        f"random tables: {band['mean'].iloc[0] * PERCENT:.2f} at {band.index[0]:.0f} columns, "
-        f"{band['mean'].iloc[-1] * PERCENT:.2f} at {band.index[-1]:.0f}"
+            ends = [line.iloc[0], line.iloc[-1]] if len(line) > 1 else [line.iloc[0]]
+            values = ", ".join(f"{end['value'] * PERCENT:.2f} at {end['width']:.0f} columns" for end in ends)
+            parts.append(f"{name_of(suite)}, {PANELS[treatment]}: {values}.")
+    parts.append(f"Chance: {chance(rows) * PERCENT:.2f}.")
+    return " ".join([*parts[:1], f"{metric_label(rows)} against the columns of the table.", *parts[1:]])
+
+
+def _verdict(found: dict[str, pd.DataFrame]) -> str:
+    """How many static tables, as trained, have their whole interval above the random tables of their width."""
+    random = found.get(RANDOM_NAME)
+    static = pd.concat([line for suite, line in found.items() if suite not in (LADDER, RANDOM_NAME)])
+    if random is None:
+        return f"{len(static)} static tables."
+    means = static["width"].map(random.set_index("width")["value"])
+    above, below = int((static["ci_low"] > means).sum()), int((static["ci_high"] < means).sum())
+    return (
+        f"Of {len(static)} static tables, {above} score above the random tables of their width and {below} below, "
+        "by their 95 % intervals."
     )
-    return f"Lines of {metric_label(rows)} against the columns of the table. {'; '.join(parts)}."

@@ -11,17 +11,23 @@ from embscale.figures import NothingToShow
 from embscale.plotting import theme
 from embscale.rows.labels import PERCENT, metric_label
 from embscale.statistics.resampling import Band, seed_band
-from embscale.training.warm_start import HELDOUT_LOSS, STARTS
+from embscale.training.warm_start import CHANCE, HELDOUT_LOSS, STARTS
 
-COLUMNS = ("start", "seed", "step", "metric", "value")
+COLUMNS = ("start", "seed", "width", "step", "tokens", "metric", "value")
 
 
 def _parts(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Losses, and scores."""
-    losses, scores = rows[rows["metric"] == HELDOUT_LOSS], rows[rows["metric"] != HELDOUT_LOSS]
+    known = rows[rows["start"] != CHANCE]
+    losses, scores = known[known["metric"] == HELDOUT_LOSS], known[known["metric"] != HELDOUT_LOSS]
     if losses.empty or scores.empty:
         raise NothingToShow("No language model was started from a static table in this study: **not run**.")
     return losses, scores
+
+
+def _chance(rows: pd.DataFrame) -> float:
+    """The expected score of a random ranking; NaN if the rows do not have it."""
+    return float(rows.loc[rows["start"] == CHANCE, "value"].mean())
 
 
 def _last(rows: pd.DataFrame) -> pd.DataFrame:
@@ -93,6 +99,10 @@ def draw(rows: pd.DataFrame) -> Figure:
             fill = colour if step == max(by_step) else "white"
             right.plot(np.full(len(values), place + shift + 0.13), values, color=colour, marker=".", linestyle="none")
             right.errorbar([place + shift], [band.mean], error, color=colour, marker="o", markerfacecolor=fill)
+    if not np.isnan(level := _chance(rows)):
+        right.axhline(level * PERCENT, color=theme.INK, linestyle=":", linewidth=1.2)
+        right.annotate("chance", (1, level * PERCENT), (-2, 3), xycoords=("axes fraction", "data"),
+                       textcoords="offset points", ha="right", fontsize=10)  # fmt: skip
     right.set_xticks(range(len(starts)), [start.replace(", ", ",\n") for start in starts], rotation=40, ha="right")
     right.set_xlim(-0.5, len(starts) - 0.4)
     right.set_ylim(bottom=min(0.0, right.get_ylim()[0]))
@@ -121,9 +131,27 @@ def describe(rows: pd.DataFrame) -> str:
             if gap.seeds > 1:
                 text += f" ({gap.low:+.3f} to {gap.high:+.3f})"
         parts.append(text)
-    return (
-        "Three panels. Left, held-out loss against training step by the start of the input table, and its difference "
-        f"to a random start with the same seed; right, {metric_label(scores)} of the table before training and after "
-        f"step {final['step'].iloc[0]:.0f}. Means over {final['seed'].nunique()} seeds, with 95 % intervals over "
-        f"seeds. {'; '.join(parts)}."
+    seeds = final["seed"].nunique()
+    runs = f"Means over {seeds} seeds, with 95 % intervals over seeds" if seeds > 1 else "One run, without intervals"
+    text = (
+        f"{_verdict(gaps, int(final['width'].iloc[0]))} Three panels. Left, held-out loss against training step by the "
+        "start of the input table, and its difference to a random start with the same seed; right, "
+        f"{metric_label(scores)} of the table before training and after step {final['step'].iloc[0]:.0f}, which is "
+        f"{final['tokens'].iloc[0]:,.0f} tokens; the static table was trained on the same tokens. {runs}. "
+        f"{'; '.join(parts)}."
     )
+    return text if np.isnan(level := _chance(rows)) else f"{text} Chance: {level * PERCENT:.2f}."
+
+
+def _verdict(gaps: pd.DataFrame, width: int) -> str:
+    """What a static start does to the loss at the end, by the interval over seeds."""
+    values = gaps.loc[gaps["start"] == "static", "value"].to_numpy()
+    if not len(values):
+        return f"A {width}-wide language model."
+    band = seed_band(values)
+    if band.seeds == 1:
+        return f"With a static start, one {width}-wide model ends {band.mean:+.3f} nats from its random start."
+    known = "lower" if band.high < 0 else "higher" if band.low > 0 else None
+    if known is None:
+        return f"Whether a static start lowers the loss of the {width}-wide model is not resolved by these seeds."
+    return f"With a static start, the {width}-wide model ends with a {known} loss."

@@ -13,7 +13,7 @@ def contradictions(config: dict[str, Any]) -> list[str]:
     Args:
         config: the parameters of a study, already checked against its schema.
     """
-    return [*_corpus(config), *_training(config), *_scores(config), *_layers(config), *_primer(config)]
+    return [*_corpus(config), *_training(config), *_tuning(config), *_scores(config), *_layers(config), *_primer(config)]
 
 
 def _corpus(config: dict[str, Any]) -> Iterator[str]:
@@ -31,6 +31,8 @@ def _corpus(config: dict[str, Any]) -> Iterator[str]:
 def _training(config: dict[str, Any]) -> Iterator[str]:
     ladder, warm_start, static = config["ladder"], config["warm_start"], config["static"]
     widths = {f"ladder.widths: {width}": width for width in ladder["widths"]}
+    for group in ("tuning", "warm_start"):
+        widths[f"{group}.dim: {config[group]['dim']}"] = config[group]["dim"]
     widths["positions.learned_width: " + str(config["positions"]["learned_width"])] = config["positions"][
         "learned_width"
     ]
@@ -40,9 +42,20 @@ def _training(config: dict[str, Any]) -> Iterator[str]:
     for group, values in (("ladder", ladder), ("warm_start", warm_start)):
         if (last := max(values["checkpoints"])) > values["steps"]:
             yield f"{group}.checkpoints: {last} comes after the last of {group}.steps, {values['steps']}"
-    tables = [f"{method}-d{dim}" for method in static["methods"] for dim in static["dims"]]
-    if warm_start["table"] not in tables:
-        yield f"warm_start.table: {warm_start['table']} is none of the static tables; there are {', '.join(tables)}"
+    if warm_start["method"] not in static["methods"]:
+        there_are = ", ".join(static["methods"])
+        yield f"warm_start.method: {warm_start['method']} is not among static.methods; there are {there_are}"
+
+
+def _tuning(config: dict[str, Any]) -> Iterator[str]:
+    grids = config["tuning"]["grids"]
+    for method in config["static"]["methods"]:
+        if method not in grids:
+            yield f"tuning.grids: {method} has no grid; each of static.methods needs one"
+    sizes = {method: len(values) for method, grid in grids.items() for values in grid.values()}
+    if len(set(sizes.values())) > 1:
+        words = ", ".join(f"{method} {size}" for method, size in sizes.items())
+        yield f"tuning.grids: unequal numbers of values ({words}); methods are compared after equal tuning"
 
 
 def _scores(config: dict[str, Any]) -> Iterator[str]:

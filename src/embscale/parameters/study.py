@@ -13,7 +13,7 @@ from embscale.parameters.kinds import SET, Names, Positive, RendererName
 from embscale.parameters.layers import Layers
 from embscale.parameters.primer import Positions, Primer
 from embscale.parameters.scores import Claims, Scores, Words
-from embscale.parameters.training import Ladder, Static, WarmStart
+from embscale.parameters.training import Ladder, Static, Tuning, WarmStart
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class Study:
     claims: Claims
     layers: Layers
     static: Static
+    tuning: Tuning
     words: Words
     warm_start: WarmStart
     primer: Primer

@@ -9,6 +9,9 @@ from embscale.parameters import schema
 from embscale.parameters.kinds import SOME, Count, Counts, Natural, Naturals, Positive, Seed, Seeds, Variants
 
 Start = Literal["random", "random, frozen", "static", "static, frozen"]
+StaticMethod = Literal["cbow", "skip-gram", "fasttext", "glove", "ppmi-svd"]
+
+LANGUAGE_MODEL = "ladder"  # what is tuned beside the static methods
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,16 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Length:
+class Steps:
     """How long a language model is trained."""
 
     steps: Annotated[Count, "of training"]
+
+
+@dataclass(frozen=True)
+class Length(Steps):
+    """How long a language model is trained, and what is saved of it."""
+
     checkpoints: Annotated[Naturals, "steps after which a checkpoint is saved"]
 
 
@@ -60,14 +69,6 @@ class WarmRuns:
     starts: Annotated[tuple[Start, ...], SOME, "what the table of the model is at first, and whether it learns"]
     steps: Annotated[Count, "of training"]
     checkpoints: Annotated[Naturals, "steps after which the loss is measured; tables are scored at both ends"]
-
-
-@dataclass(frozen=True)
-class WarmStart(WarmRuns):
-    """Language models that start from a static table."""
-
-    table: Annotated[str, {"pattern": "^[a-z-]+-d[0-9]+$"}, "one of the static ones; the model is as wide"]
-    seeds: Annotated[Seeds, "of the initial weights and of the order of texts, one run for each"]
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class GloVe(Learnt):
     x_max: Annotated[Positive, "count from which a pair has full weight"]
 
 
-METHODS: dict[str, type] = {
+METHODS: dict[str, type[Window]] = {
     "cbow": Word2Vec,
     "skip-gram": Word2Vec,
     "fasttext": FastText,
@@ -139,3 +140,61 @@ class Static(StaticSeed):
         OF_METHODS,
         "methods by name, each with its settings",
     ]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The values of one setting that are tried."""
+
+    setting: Annotated[str, {"pattern": "^[a-z_]+$"}, "of the method, by its name in the parameters"]
+    values: Annotated[tuple[float, ...], SOME, "one training for each"]
+
+
+def _numbers(group: type) -> dict[str, Any]:
+    """JSON Schema of a grid: one numeric setting of a group, with a list of its values."""
+    kinds = {p.name: schema.of_kind(p.kind) for p in schema.parameters(group) if schema.plain(p.kind) in (int, float)}
+    lists = {
+        name: {"type": "array", "items": kind, "minItems": 1, "uniqueItems": True}
+        for name, kind in kinds.items()
+        if kind["type"] != "array"
+    }
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
+        "properties": lists,
+    }
+
+
+@dataclass(frozen=True)
+class TunedRecipe:
+    """What of a language model can be tuned without changing its size or the tokens that it sees."""
+
+    learning_rate: Annotated[Positive, "the highest"]
+
+
+# Groups whose settings can be tuned, by method.
+TUNED: dict[str, type] = {LANGUAGE_MODEL: TunedRecipe, **METHODS}
+OF_GRIDS = {
+    "additionalProperties": False,
+    "properties": {method: _numbers(group) for method, group in TUNED.items()},
+    "required": [LANGUAGE_MODEL],
+}
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """One setting of each static method and of the language model, chosen on queries kept for it alone."""
+
+    dim: Annotated[Count, "columns of the tables that are compared"]
+    grids: Annotated[dict[str, Any], OF_GRIDS, "by method, one setting and the values to try, as many for all methods"]
+
+
+@dataclass(frozen=True)
+class WarmStart(WarmRuns):
+    """Language models that start from a static table of the tokens that they see."""
+
+    method: Annotated[StaticMethod, "of the static table"]
+    dim: Annotated[Count, "columns of the table and of the model"]
+    seeds: Annotated[Seeds, "of the initial weights and of the order of texts, one run for each"]

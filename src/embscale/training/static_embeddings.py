@@ -9,6 +9,7 @@ represent it, from its characters.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from embscale.errors import EmbscaleError
+from embscale.parameters import training as parameters
 from embscale.texts.tokens import TokenisedTexts
 
 if TYPE_CHECKING:
@@ -24,6 +26,30 @@ if TYPE_CHECKING:
 
 #  gensim silently drops tokens of a sentence beyond this many.
 SENTENCE_TOKENS = 10_000
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A table and what its training took.
+
+    Attributes:
+        table: float32 ``[vocab_size, dims]``; values that are not finite mean that the training diverged.
+        tokens_seen: positions of the training texts that were read, each counted once.
+        epochs: passes over them, or over the pairs counted in them.
+        losses: of each epoch, where the method reports them.
+        heldout_loss: in nats per token, of a language model; NaN for the others.
+    """
+
+    table: np.ndarray
+    tokens_seen: int
+    epochs: float
+    losses: tuple[float, ...] = ()
+    heldout_loss: float = math.nan
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the table has values that are not finite."""
+        return not bool(np.isfinite(self.table).all())
 
 
 @dataclass(frozen=True)
@@ -79,6 +105,70 @@ def check(texts: TokenisedTexts, *, vocab_size: int, window: int) -> None:
         raise EmbscaleError(f"the texts hold token {texts.ids.max()}, but the vocabulary ends before {vocab_size}")
     if window >= longest:
         raise EmbscaleError(f"window {window}: the longest text holds {longest} tokens; give a smaller window")
+
+
+def train(
+    method: str,
+    texts: TokenisedTexts,
+    settings: parameters.Window,
+    *,
+    dims: int,
+    vocab_size: int,
+    tokens: Sequence[str],
+    seed: int,
+) -> Trained:
+    """Train a table by the method of that name.
+
+    Args:
+        method: which.
+        texts: what to learn from.
+        settings: of the method.
+        dims: columns of the table.
+        vocab_size: rows of the table.
+        tokens: the characters of each token, which fastText reads.
+        seed: of the initial vectors and of all draws.
+
+    Raises:
+        EmbscaleError: no table can be trained from these texts.
+    """
+    check(texts, vocab_size=vocab_size, window=settings.window)
+    if isinstance(settings, parameters.Word2Vec):
+        prediction = Prediction(
+            dims=dims,
+            window=settings.window,
+            epochs=settings.epochs,
+            learning_rate=settings.learning_rate,
+            subsample=settings.subsample,
+            negative=settings.negative,
+            seed=seed,
+        )
+        if isinstance(settings, parameters.FastText):
+            fewest, most = settings.ngrams
+            table = fasttext(
+                texts,
+                prediction,
+                vocab_size=vocab_size,
+                tokens=tokens,
+                ngrams=(fewest, most),
+                buckets=settings.buckets,
+            )
+        else:
+            table = (cbow if method == "cbow" else skip_gram)(texts, prediction, vocab_size=vocab_size)
+        return Trained(table, len(texts.ids), settings.epochs)
+    counts = cooccurrences(texts, vocab_size=vocab_size, window=settings.window)
+    if isinstance(settings, parameters.GloVe):
+        from embscale.training import glove
+
+        table, losses = glove.fit(
+            counts,
+            dims=dims,
+            epochs=settings.epochs,
+            learning_rate=settings.learning_rate,
+            x_max=settings.x_max,
+            seed=seed,
+        )
+        return Trained(table, len(texts.ids), settings.epochs, tuple(losses))
+    return Trained(ppmi_svd(counts, dims=dims, seed=seed), len(texts.ids), 1)
 
 
 def cbow(texts: TokenisedTexts, prediction: Prediction, *, vocab_size: int) -> np.ndarray:

@@ -14,20 +14,20 @@ import pandas as pd
 
 from embscale.errors import EmbscaleError
 from embscale.parameters.training import Start
-from embscale.statistics.resampling import bootstrap_means, percentile_interval
 
 if TYPE_CHECKING:
     from embscale.training.ladder import Schedule
 
 HELDOUT_LOSS = "heldout_loss"
+CHANCE = "chance"
 
 # The others are compared with the first.
 STARTS: tuple[str, ...] = get_args(Start)
 
-COLUMNS = ("start", "seed", "width", "step", "metric", "value", "ci_low", "ci_high", "n")
+COLUMNS = ("start", "seed", "width", "step", "tokens", "metric", "value", "n")
 
-# A table's score of every query, ``[queries]``.
-Score = Callable[[np.ndarray], np.ndarray]
+# A table's mean score, and the number of queries that it is over.
+Score = Callable[[np.ndarray], tuple[float, int]]
 
 
 def losses_and_tables(
@@ -91,8 +91,7 @@ def run_rows(
     checkpoints: Sequence[int],
     metric: str,
     score: Score,
-    resamples: int,
-    bootstrap_seed: int,
+    chance: float,
 ) -> pd.DataFrame:
     """Train one model from several initial tables with one seed; losses and scores of its tables as tidy rows.
 
@@ -106,14 +105,14 @@ def run_rows(
         checkpoints: steps after which the loss is measured.
         metric: name of the metric that `score` returns.
         score: of tables at the first and the last checkpoint.
-        resamples: of the bootstrap over queries.
-        bootstrap_seed: of the resamples.
+        chance: the expected score of a random ranking.
 
     Returns:
-        `COLUMNS`: the held-out loss at each checkpoint, in nats per token, without an interval (it is over seeds,
-        in the figure), ``n`` its sequences; the score at both ends, from 0 to 1, with the interval over ``n`` queries.
+        `COLUMNS`: the held-out loss at each checkpoint, in nats per token, ``n`` its sequences; the score at both ends,
+        from 0 to 1, ``n`` its queries, and the chance level, whose start is `CHANCE`; ``tokens`` of training up to
+        there.  A row is of one run: intervals are over seeds, in the figure.
     """
-    about, per_query, made = [], [], []
+    made = []
     for start in starts:
         losses, found = losses_and_tables(
             start,
@@ -131,9 +130,9 @@ def run_rows(
             for step, loss in losses.items()
         ]
         for step in (min(checkpoints), max(checkpoints)):
-            about.append(keys | {"step": step, "metric": metric})
-            per_query.append(score(found[step]))
-    values = np.stack(per_query, axis=1)
-    low, high = percentile_interval(bootstrap_means(values, resamples=resamples, seed=bootstrap_seed))
-    scored = pd.DataFrame(about).assign(value=values.mean(axis=0), ci_low=low, ci_high=high, n=len(values))
-    return pd.concat([pd.DataFrame(made), scored], ignore_index=True)[list(COLUMNS)]
+            value, queries = score(found[step])
+            made.append(keys | {"step": step, "metric": metric, "value": value, "n": queries})
+    about = {"start": CHANCE, "seed": schedule.seed, "width": table.shape[1], "step": min(checkpoints)}
+    made.append(about | {"metric": metric, "value": chance, "n": made[-1]["n"]})
+    rows = pd.DataFrame(made)
+    return rows.assign(tokens=rows["step"] * schedule.batch * schedule.context)[list(COLUMNS)]
