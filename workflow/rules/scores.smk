@@ -417,6 +417,7 @@ rule table_metrics:
     output:
         rows="<results>/table_metrics/{model}.csv",
         note="<results>/table_metrics/{model}.csv.note.json",
+        by_frequency="<results>/table_metrics/{model}-frequency.csv",
     log:
         "<logs>/table_metrics/{model}.log",
     benchmark:
@@ -432,8 +433,8 @@ rule table_metrics:
         tied=lambda wildcards: tied(wildcards.model),
     shell:
         "python src/embscale table-geometry {params.tables:q} --tokens {input.tokens:q} --suite {params.suite}"
-        " --model {wildcards.model} --tied {params.tied} --threads {threads}"
-        " --output {output.rows:q} 2> {log:q}"
+        " --model {wildcards.model} --tied {params.tied} --by-frequency {output.by_frequency:q}"
+        " --threads {threads} --output {output.rows:q} 2> {log:q}"
 
 
 rule words:
