@@ -16,6 +16,7 @@ FIGURE_ROWS = {
     "suite_variants": [rules.gather.output.csv],
     "random_tokenizers": [rules.gather.output.csv],
     "table_metrics": expand(rules.table_metrics.output.rows, model=LADDER),
+    "query_frequency": [rules.query_frequency.output.rows],
     "row_movement": expand(rules.table_metrics.output.by_frequency, model=LADDER),
     "row_norms": expand(rules.table_metrics.output.by_frequency, model=LADDER),
     "static_scaling": [rules.gather.output.csv],
