@@ -542,3 +542,38 @@ rule query_frequency:
     shell:
         "python src/embscale query-frequency {input.scores:q} --beir {params.task:q} --tokens {input.tokens:q}"
         " --variants {params.variants} {params.where} {params.bootstrap} --output {output.rows:q} 2> {log:q}"
+
+
+rule task_correlation:
+    """Correlate the scores of tables on the study's two tasks."""
+    input:
+        code=command_sources("task-correlation"),
+        scores=[
+            *expand(rules.score.output.scores, task=OWN_TASKS, model=RUNS),
+            *expand(
+                rules.score_static.output.scores,
+                task=OWN_TASKS,
+                method=config["static"]["methods"],
+            ),
+            *expand(
+                rules.score_random.output.scores,
+                task=OWN_TASKS,
+                tokenizer=config["tokenizer"]["name"],
+                width=config["scores"]["random"]["dims"],
+            ),
+        ],
+    output:
+        rows="<results>/task_correlation.csv",
+        note="<results>/task_correlation.csv.note.json",
+    log:
+        "<logs>/task_correlation.log",
+    benchmark:
+        "<benchmarks>/task_correlation.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        where=flags("--where", PRIMARY_SCORES),
+        bootstrap=BOOTSTRAP,
+    shell:
+        "python src/embscale task-correlation {input.scores:q} {params.where} {params.bootstrap}"
+        " --output {output.rows:q} 2> {log:q}"

@@ -12,7 +12,8 @@ import argparse
 from pathlib import Path
 
 from embscale.cli._note import write_with_provenance
-from embscale.cli._rows import add_where, read_per_query
+from embscale.cli._per_query import read_per_query
+from embscale.cli._rows import add_where
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 from embscale.parameters.scores import Bootstrap
