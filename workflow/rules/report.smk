@@ -16,6 +16,10 @@ FIGURE_ROWS = {
     "suite_variants": [rules.gather.output.csv],
     "random_tokenizers": [rules.gather.output.csv],
     "table_metrics": expand(rules.table_metrics.output.rows, model=LADDER),
+    "query_frequency": [rules.query_frequency.output.rows],
+    "task_correlation": [rules.task_correlation.output.rows],
+    "row_movement": expand(rules.table_metrics.output.by_frequency, model=LADDER),
+    "row_norms": expand(rules.table_metrics.output.by_frequency, model=LADDER),
     "static_scaling": [rules.estimates.output.estimates],
     "static_tuning": [
         *expand(rules.tune.output.rows, tuned=config["tuning"]["grids"]),

@@ -417,6 +417,7 @@ rule table_metrics:
     output:
         rows="<results>/table_metrics/{model}.csv",
         note="<results>/table_metrics/{model}.csv.note.json",
+        by_frequency="<results>/table_metrics/{model}-frequency.csv",
     log:
         "<logs>/table_metrics/{model}.log",
     benchmark:
@@ -432,8 +433,8 @@ rule table_metrics:
         tied=lambda wildcards: tied(wildcards.model),
     shell:
         "python src/embscale table-geometry {params.tables:q} --tokens {input.tokens:q} --suite {params.suite}"
-        " --model {wildcards.model} --tied {params.tied} --threads {threads}"
-        " --output {output.rows:q} 2> {log:q}"
+        " --model {wildcards.model} --tied {params.tied} --by-frequency {output.by_frequency:q}"
+        " --threads {threads} --output {output.rows:q} 2> {log:q}"
 
 
 rule words:
@@ -490,3 +491,89 @@ rule words_table:
     shell:
         "python src/embscale words-table {input.rows:q} --model {params.model}"
         " --output {output.partial:q} 2> {log:q}"
+
+
+# Scores of the ladder's runs and of random tables, all documents cut to the primary length.
+PRIMARY_SCORES = [
+    f"metric={config['scores']['primary_metric']}",
+    f"length={config['scores']['lengths'][0]}",
+]
+
+
+rule query_frequency:
+    """Compare trained with random tables on queries with rare and with frequent tokens."""
+    input:
+        code=command_sources("query-frequency"),
+        scores=[
+            *expand(
+                rules.score.output.scores, task=config["corpus"]["task"], model=RUNS
+            ),
+            *expand(
+                rules.score_random.output.scores,
+                task=config["corpus"]["task"],
+                tokenizer=config["tokenizer"]["name"],
+                width=config["scores"]["random"]["dims"],
+            ),
+        ],
+        task=task_files(config["corpus"]["task"]),
+        tokens=expand(
+            rules.tokenize.output.tokens,
+            task=config["corpus"]["task"],
+            tokenizer=config["tokenizer"]["name"],
+        ),
+    output:
+        rows="<results>/query_frequency.csv",
+        note="<results>/query_frequency.csv.note.json",
+    log:
+        "<logs>/query_frequency.log",
+    benchmark:
+        "<benchmarks>/query_frequency.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        task=Path(task_files(config["corpus"]["task"])[0]).parent,
+        variants=[
+            variant
+            for variant in ("full", "unit", "idf")
+            if variant in ["full", *config["scores"]["variants"]]
+        ],
+        where=flags("--where", PRIMARY_SCORES),
+        bootstrap=BOOTSTRAP,
+    shell:
+        "python src/embscale query-frequency {input.scores:q} --beir {params.task:q} --tokens {input.tokens:q}"
+        " --variants {params.variants} {params.where} {params.bootstrap} --output {output.rows:q} 2> {log:q}"
+
+
+rule task_correlation:
+    """Correlate the scores of tables on the study's two tasks."""
+    input:
+        code=command_sources("task-correlation"),
+        scores=[
+            *expand(rules.score.output.scores, task=OWN_TASKS, model=RUNS),
+            *expand(
+                rules.score_static.output.scores,
+                task=OWN_TASKS,
+                method=config["static"]["methods"],
+            ),
+            *expand(
+                rules.score_random.output.scores,
+                task=OWN_TASKS,
+                tokenizer=config["tokenizer"]["name"],
+                width=config["scores"]["random"]["dims"],
+            ),
+        ],
+    output:
+        rows="<results>/task_correlation.csv",
+        note="<results>/task_correlation.csv.note.json",
+    log:
+        "<logs>/task_correlation.log",
+    benchmark:
+        "<benchmarks>/task_correlation.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        where=flags("--where", PRIMARY_SCORES),
+        bootstrap=BOOTSTRAP,
+    shell:
+        "python src/embscale task-correlation {input.scores:q} {params.where} {params.bootstrap}"
+        " --output {output.rows:q} 2> {log:q}"

@@ -93,8 +93,6 @@ def run(args: argparse.Namespace) -> None:
                         several,
                         form=form,
                         random_seeds=args.random_seeds,
-                        resamples=args.resamples,
-                        seed=args.seed,
                     )
                     dim = {"dim": vectors.vectors.shape[1], "words": len(vectors.vectors)}
                     rows += [keys | dim | row for row in found]

@@ -13,10 +13,11 @@ from embscale.plotting.theme import MARKERS
 from embscale.rows.labels import SUITE_NAMES, ordered_suites
 from embscale.rows.selection import widest_tables
 from embscale.scoring.words import OWN
+from embscale.statistics.shared_units import FEWEST
 
 COLUMNS = (
     "suite", "model", "step", "variant", "dim", "probe", "set", "section", "form", "metric", "value", "ci_low",
-    "ci_high", "n", "random_low", "random_high", "chance",
+    "ci_high", "n", "units", "unit", "random_low", "random_high", "chance",
 )  # fmt: skip
 
 FORM = "space"  # the form in which most words stand in a text
@@ -46,8 +47,8 @@ def _shown(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _labels(rows: pd.DataFrame) -> list[str]:
-    """In the order of the rows, with how many entries could be asked of the first table that has them."""
-    return [f"{row.label} ({row.n})" for row in rows.drop_duplicates("label").itertuples()]
+    """In the order of the rows, with the number of units of the first table that has them."""
+    return [f"{row.label} ({row.units})" for row in rows.drop_duplicates("label").itertuples()]
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, suites: list[str]) -> None:
@@ -91,7 +92,7 @@ def draw(rows: pd.DataFrame) -> Figure:
     else:
         panels = list(figure.subplots(2, 1, height_ratios=counts))
         _panel(panels[1], degrees, suites)
-        panels[1].set_xlabel("cosine, difference of cosines, or share (entries)")
+        panels[1].set_xlabel("cosine, difference of cosines, or share")
         panels[1].set_title("a word and its two degrees")
         panels[1].locator_params(axis="x", nbins=6)
     _panel(panels[0], near, suites)
@@ -115,6 +116,7 @@ def describe(rows: pd.DataFrame) -> str:
         steps = degrees[(degrees["suite"] == suite) & (degrees["metric"] == "collinearity")]["value"]
         parts.append(text + (f", cosine of the steps of degrees {steps.iloc[0]:.2f}" if len(steps) else ""))
     return (
-        "Points with 95 % intervals for each probe and suite, beside chance and the range of random tables. Mean share "
+        "Points with 95 % intervals over the pairs or triples of words, whose number is in brackets, for each probe "
+        f"and suite, where there are {FEWEST} or more; beside chance and the range of random tables. Mean share "
         f"of other words that are farther than the one expected, 0.50 by chance. {'; '.join(parts)}."
     )

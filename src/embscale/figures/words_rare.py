@@ -62,6 +62,10 @@ def draw(rows: pd.DataFrame) -> Figure:
     return figure
 
 
+def _interval(row: pd.Series) -> str:
+    return f"{row['ci_low']:.2f} to {row['ci_high']:.2f}" if pd.notna(row["ci_low"]) else "no interval"
+
+
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows: rare and frequent words for every suite."""
     shown = _shown(rows)
@@ -69,9 +73,7 @@ def describe(rows: pd.DataFrame) -> str:
     for suite in ordered_suites(shown):
         line = shown[shown["suite"] == suite].set_index("section")
         values = ", ".join(
-            f"{band} {line['value'][band]:.2f} ({line['ci_low'][band]:.2f} to {line['ci_high'][band]:.2f})"
-            for band in BANDS
-            if band in line.index
+            f"{band} {line['value'][band]:.2f} ({_interval(line.loc[band])})" for band in BANDS if band in line.index
         )
         parts.append(f"{SUITE_NAMES.get(suite, suite)}: {values}")
     return (

@@ -106,8 +106,6 @@ class WordProbes:
     """How tables are asked about words."""
 
     random_seeds: Annotated[Seeds, "of the random tables beside each table"]
-    resamples: Annotated[Count, "of the bootstrap over the entries of a set"]
-    seed: Annotated[Seed, "of the resampling"]
 
 
 @dataclass(frozen=True)

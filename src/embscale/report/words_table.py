@@ -34,7 +34,8 @@ def words_table(rows: pd.DataFrame, model: str) -> str:
     own = rows[(rows["model"] == model) & (rows["variant"] == "full")]
     if own.empty:
         raise EmbscaleError(f"no rows of the model {model!r}; there are {', '.join(sorted(set(rows['model'])))}")
-    lines = [["set", "probe", "quantity", "space before", "entries asked", "value", "random tables", "chance"]]
+    head = ["set", "probe", "quantity", "space before", "entries asked", "from", "value", "random tables", "chance"]
+    lines = [head]
     for row in own.itertuples(index=False):
         quantity = METRICS.get((row.probe, row.metric))
         if quantity is None:
@@ -42,8 +43,10 @@ def words_table(rows: pd.DataFrame, model: str) -> str:
         probe = row.probe if row.section == "all" else f"{row.probe}: {row.section}"
         asked = f"{row.n:,} of {row.total:,}"
         known = pd.notna(row.value)
-        value = f"{row.value:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}]" if known else f"none: {row.reason}"
+        units = f"{row.units:,} {row.unit}"
+        interval = f"[{row.ci_low:.3f}, {row.ci_high:.3f}]" if pd.notna(row.ci_low) else "[n/a]"
+        value = f"{row.value:.3f} {interval}" if known else f"none: {row.reason}"
         random = f"{row.random_low:.3f} to {row.random_high:.3f}" if known else ""
         chance = f"{row.chance:.3f}" if known and pd.notna(row.chance) else ""
-        lines.append([row.set, probe, quantity, FORMS[row.form], asked, value, random, chance])
+        lines.append([row.set, probe, quantity, FORMS[row.form], asked, units, value, random, chance])
     return markdown_table(lines)

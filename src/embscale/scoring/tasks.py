@@ -140,7 +140,7 @@ class TaskScore:
 
     Attributes:
         value: MTEB's main score: the mean over the task's subsets and splits.
-        ci_low, ci_high: 95 % interval.
+        ci_low, ci_high: 95 % interval; NaN if there is only one unit.
         n: number of units that the interval is over.
         interval_over: ``queries``, ``pairs`` or ``experiments``.
         examples: a row for each of them (and comparison): ``part`` (subset/split), ``example``, ``measure``, ``score``
@@ -247,7 +247,8 @@ class TableTask:
         else:
             n = sum(rows["example"].nunique() for rows in examples)
             resampled = [self._resampled(rows, resamples, seed + place) for place, rows in enumerate(examples)]
-            low, high = map(float, percentile_interval(np.mean(resampled, axis=0)))
+            # One query or pair has no interval: its resamples are all the same.
+            low, high = map(float, percentile_interval(np.mean(resampled, axis=0))) if n > 1 else (np.nan, np.nan)
         named = [rows.assign(part=f"{subset}/{split}") for (split, subset), (_, rows) in parts.items()]
         return TaskScore(value, low, high, n, self.interval_over, pd.concat(named, ignore_index=True)[EXAMPLE_COLUMNS])
 

@@ -19,7 +19,8 @@ from scipy import stats
 
 from embscale import resources
 from embscale.errors import EmbscaleError
-from embscale.statistics.resampling import bootstrap_means, percentile_interval, seed_band
+from embscale.statistics import shared_units
+from embscale.statistics.resampling import seed_band
 from embscale.tables import random_tables
 
 if TYPE_CHECKING:
@@ -43,9 +44,12 @@ QUESTIONS = 256
 # Spearman's correlation of two pairs is 1 or -1 whatever the table.
 FEWEST_PAIRS = 3
 
+# Lowest and highest possible value: of shares, and of cosines and correlations.
+SHARE, COSINE = (0.0, 1.0), (-1.0, 1.0)
+
 COLUMNS = (
-    "probe", "set", "section", "form", "metric", "value", "ci_low", "ci_high", "n", "coverage", "total",
-    "random_mean", "random_low", "random_high", "chance", "reason",
+    "probe", "set", "section", "form", "metric", "value", "ci_low", "ci_high", "n", "units", "unit", "coverage",
+    "total", "random_mean", "random_low", "random_high", "chance", "reason",
 )  # fmt: skip
 
 
@@ -86,6 +90,9 @@ class Outcome:
         total: entries of the section.
         chance: expected value if vectors carry no information about words; NaN if no formula is known.
         scores: of each usable entry, ``[entries]``; or the two variables to correlate, ``[entries, 2]``.
+        units: what is independent of each other, one or two for each entry, ``[entries, 1 or 2]``.
+        unit: what these are, in words.
+        limits: lowest and highest possible value.
         fewest: minimum number of entries for a result.
     """
 
@@ -95,6 +102,9 @@ class Outcome:
     total: int
     chance: float
     scores: np.ndarray
+    units: np.ndarray
+    unit: str
+    limits: tuple[float, float] = SHARE
     fewest: int = 1
 
     @property
@@ -105,31 +115,24 @@ class Outcome:
     @property
     def value(self) -> float:
         """The mean of the entries, or Spearman's correlation of the two columns; NaN if they are too few."""
-        return float(self._of(self.scores[None])[0]) if len(self.scores) >= self.fewest else math.nan
+        return _statistic(self.scores) if len(self.scores) >= self.fewest else math.nan
 
-    def interval(self, *, resamples: int, seed: int) -> tuple[float, float]:
-        """95 % percentile bootstrap interval over entries, treated as independent."""
+    def interval(self) -> tuple[float, float, str]:
+        """95 % interval over the units, cut at the limits; or NaN twice, and why there is none."""
         if len(self.scores) < self.fewest:
-            return math.nan, math.nan
-        if self.scores.ndim == 1:
-            draws = bootstrap_means(self.scores[:, None], resamples=resamples, seed=seed)[:, 0]
-        else:
-            entries = len(self.scores)
-            chosen = np.random.default_rng(seed).integers(entries, size=(resamples, entries))
-            draws = np.concatenate(
-                [self._of(self.scores[some]) for some in np.array_split(chosen, resamples // 500 + 1)]
-            )
-        low, high = percentile_interval(draws)
-        return float(low), float(high)
+            return math.nan, math.nan, ""
+        low, high, reason = shared_units.interval(_statistic, self.scores, self.units, unit=self.unit)
+        low, high = np.clip([low, high], *self.limits).tolist()
+        return low, high, reason
 
-    def _of(self, scores: np.ndarray) -> np.ndarray:
-        """The statistic of several samples of entries, ``[samples]``."""
-        if scores.ndim == 2:
-            return scores.mean(axis=1)
-        x, y = (stats.rankdata(scores[..., column], axis=1) for column in (0, 1))
-        x, y = (ranks - ranks.mean(axis=1, keepdims=True) for ranks in (x, y))
-        spread = np.sqrt((x * x).sum(axis=1) * (y * y).sum(axis=1))
-        return np.divide((x * y).sum(axis=1), spread, out=np.zeros(len(x)), where=spread > 0)
+
+def _statistic(scores: np.ndarray) -> float:
+    """The mean, or Spearman's correlation of two columns; 0 if one of them is constant."""
+    if scores.ndim == 1:
+        return float(scores.mean())
+    x, y = (ranks - ranks.mean() for ranks in (stats.rankdata(column) for column in scores.T))
+    spread = math.sqrt((x @ x) * (y @ y))
+    return float(x @ y) / spread if spread > 0 else 0.0
 
 
 # Which words are one token
@@ -361,13 +364,15 @@ def analogies(vectors: WordVectors, sections: Mapping[str, Sequence[Sequence[str
     for section, questions in everything.items():
         found = vectors.find(questions).reshape(-1, 4)
         ranks = np.concatenate([np.empty(0), *(_ranks(unit, some) for some in _some(found))])
+        # A question is made from two pairs, and pairs with a common word count as one.
+        pairs = shared_units.linked(found.reshape(-1, 2))[found[:, [0, 2]]]
         scores = {
             "accuracy": (ranks == 1).astype(float),
             "reciprocal_rank": 1 / ranks,
             "percentile": 1 - (ranks - 1) / max(candidates - 1, 1),
         }
         for metric, values in scores.items():
-            yield Outcome("analogy", section, metric, len(questions), chance[metric], values)
+            yield Outcome("analogy", section, metric, len(questions), chance[metric], values, pairs, "pairs")
 
 
 def _some(entries: np.ndarray) -> Iterator[np.ndarray]:
@@ -398,26 +403,29 @@ def degrees(vectors: WordVectors, triples: Sequence[Sequence[str]]) -> Iterator[
     total = len(triples)
     if not total:
         return
-    a, b, c = np.moveaxis(vectors.vectors.astype(np.float64)[vectors.find(triples)], 1, 0)
+    found = vectors.find(triples).reshape(-1, 3)
+    groups = shared_units.linked(found)[found[:, :1]]
+    a, b, c = np.moveaxis(vectors.vectors.astype(np.float64)[found], 1, 0)
     lengths = [np.linalg.norm(x, axis=1) for x in (a, b, c)]
     first, second, ends = b - a, c - b, c - a
     spans = [np.linalg.norm(x, axis=1) for x in (first, second, ends)]
     place = np.divide((first * ends).sum(axis=1), spans[2] ** 2, out=np.full(len(a), 0.5), where=spans[2] > 0)
     scores = {
-        "collinearity": (_cosine(first, second), -1 / 2),
-        "in_order": ((spans[2] > np.maximum(spans[0], spans[1])).astype(float), 1 / 3),
-        "projected_between": (((place > 0) & (place < 1)).astype(float), math.nan),
-        "lengths_rise": (((lengths[0] < lengths[1]) & (lengths[1] < lengths[2])).astype(float), 1 / 6),
-        "same_direction": ((_cosine(a, b) + _cosine(b, c)) / 2, 0.0),
+        "collinearity": (_cosine(first, second), -1 / 2, COSINE),
+        "in_order": ((spans[2] > np.maximum(spans[0], spans[1])).astype(float), 1 / 3, SHARE),
+        "projected_between": (((place > 0) & (place < 1)).astype(float), math.nan, SHARE),
+        "lengths_rise": (((lengths[0] < lengths[1]) & (lengths[1] < lengths[2])).astype(float), 1 / 6, SHARE),
+        "same_direction": ((_cosine(a, b) + _cosine(b, c)) / 2, 0.0, COSINE),
     }
-    for metric, (values, chance) in scores.items():
-        yield Outcome("degree", "all", metric, total, chance, values)
+    for metric, (values, chance, limits) in scores.items():
+        yield Outcome("degree", "all", metric, total, chance, values, groups, "triples", limits)
     others = max(len(a) - 1, 1)
     offset = (first.sum(axis=0) - first) / others
     squares = (a * a).sum(axis=0) - a * a
     factor = np.divide((a * b).sum(axis=0) - a * b, squares, out=np.ones_like(a), where=squares > 0)
     for metric, predicted in (("addition_gain", a + offset), ("multiplication_gain", a * factor)):
-        yield Outcome("degree", "all", metric, total, 0.0, _cosine(predicted, b) - _cosine(a, b), fewest=2)
+        gain = _cosine(predicted, b) - _cosine(a, b)
+        yield Outcome("degree", "all", metric, total, 0.0, gain, groups, "triples", (-2.0, 2.0), fewest=2)
 
 
 def _cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -442,8 +450,10 @@ def relations(vectors: WordVectors, kinds: Mapping[str, Sequence[Sequence[str]]]
         )
         percentile = 1 - (ranks - 1).mean(axis=1) / others
         nearest = (ranks <= NEAREST).mean(axis=1)
-        yield Outcome("relation", kind, "percentile", len(pairs), 0.5, percentile)
-        yield Outcome("relation", kind, "in_ten_nearest", len(pairs), min(1.0, NEAREST / (others + 1)), nearest)
+        chance = min(1.0, NEAREST / (others + 1))
+        groups = shared_units.linked(found)[found[:, :1]]
+        yield Outcome("relation", kind, "percentile", len(pairs), 0.5, percentile, groups, "pairs")
+        yield Outcome("relation", kind, "in_ten_nearest", len(pairs), chance, nearest, groups, "pairs")
 
 
 def _near(unit: np.ndarray, word: np.ndarray, related: np.ndarray) -> np.ndarray:
@@ -460,9 +470,11 @@ def similarities(vectors: WordVectors, pairs: Sequence[tuple[str, str, float]]) 
         return
     known = [pair for pair in pairs if len(vectors.find([pair[:2]]))]
     given = np.array([pair[2] for pair in known])
-    first, second = vectors.unit()[vectors.find([pair[:2] for pair in known] or [("", "")])].transpose(1, 0, 2)
+    found = vectors.find([pair[:2] for pair in known] or [("", "")]).reshape(-1, 2)
+    first, second = vectors.unit()[found].transpose(1, 0, 2)
     scores = np.stack([(first * second).sum(axis=1).astype(np.float64), given], axis=1)
-    yield Outcome("similarity", "all", "spearman", len(pairs), 0.0, scores, fewest=FEWEST_PAIRS)
+    # Pairs of a rated set share words, often all of them through others, so the words themselves are the units.
+    yield Outcome("similarity", "all", "spearman", len(pairs), 0.0, scores, found, "words", COSINE, FEWEST_PAIRS)
 
 
 # Rows
@@ -474,8 +486,6 @@ def word_set_rows(
     *,
     form: str,
     random_seeds: Sequence[int],
-    resamples: int,
-    seed: int,
 ) -> list[dict[str, Any]]:
     """Tidy rows of every probe of every set, with chance levels and a baseline of random vectors.
 
@@ -484,12 +494,11 @@ def word_set_rows(
         sets: the word sets to probe.
         form: recorded in the rows.
         random_seeds: of the random vectors, which have the shape of the table's.
-        resamples: of the bootstrap over entries.
-        seed: of the resamples.
 
     Returns:
-        Rows with `COLUMNS`: ``n`` of ``total`` entries could be used, the ``coverage``; ``random_low`` and
-        ``random_high`` are the lowest and the highest value over seeds; ``reason`` says why there is no value.
+        Rows with `COLUMNS`: ``n`` of ``total`` entries could be used, the ``coverage``; the interval is over their
+        ``units``, of which ``unit`` is the name; ``random_low`` and ``random_high`` are the lowest and the highest
+        value over seeds; ``reason`` says why there is no value or no interval.
     """
     count, dims = vectors.vectors.shape
     at_random = [
@@ -501,12 +510,14 @@ def word_set_rows(
         baseline = [{outcome.key: outcome.value for outcome in probe(random, words)} for random in at_random]
         for outcome in probe(vectors, words):
             n, total = len(outcome.scores), outcome.total
-            low, high = outcome.interval(resamples=resamples, seed=seed)
+            low, high, reason = outcome.interval()
             band = seed_band([values[outcome.key] for values in baseline])
-            reason = "" if n >= outcome.fewest else _reason(n, total, outcome.fewest, form)
+            if n < outcome.fewest:
+                reason = _reason(n, total, outcome.fewest, form)
             values = (
                 outcome.probe, words.name, outcome.section, form, outcome.metric, outcome.value, low, high, n,
-                n / total if total else math.nan, total, band.mean, band.lowest, band.highest, outcome.chance, reason,
+                len(np.unique(outcome.units)), outcome.unit, n / total if total else math.nan, total, band.mean,
+                band.lowest, band.highest, outcome.chance, reason,
             )  # fmt: skip
             rows.append(dict(zip(COLUMNS, values, strict=True)))
     return rows
