@@ -1,34 +1,40 @@
 """Tests of the claims of Huang et al. 2024 on the layer results.
 
 ``workflow/layer_claims.yaml`` states each claim and the statistic that tests it; this module has one function per
-statistic.  Parts, verdicts and the correction for the family are those of `embscale.claims.table_claims`.
+statistic.  Parts, verdicts and the correction for the family are those of `embscale.claims.verdicts`.
 
 A row has a value and its 95 % interval, not its bootstrap draws, so draws are normal with the row's value and standard
 error (a parametric bootstrap).  If a quantity combines several rows, they are drawn independently.  Rows of one model
 mostly come from the same texts, so their difference is known more precisely than that: verdicts err on the side of
 *unresolved*.
+
+Every model of the ladder is asked that has such rows, whichever model the claim names; each was trained once.  Splits
+of the same texts are no runs: a number whose interval is over them has none here.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from embscale.claims import published_scores
-from embscale.claims.table_claims import COLUMNS, LADDER, LEAST_MODELS, Claim, NotRun, Part, corrected, entry, places_of
+from embscale.claims import published_scores, verdicts
+from embscale.claims.verdicts import LEAST_MODELS, Claim, NotRun, NotTestable, Part, Tested, Trend
 from embscale.errors import EmbscaleError
 from embscale.layers.names import AFTER_FIRST, FINAL_NORM
+from embscale.rows.selection import LADDER
 from embscale.statistics import resampling
 from embscale.statistics.resampling import CONFIDENCE
 
 DRAWS = 9999
-MARGIN = 0.02  # two accuracies that differ by less are the same to a reader of the study's figures
+ALL = "all"  # as a claim's suite: it is about any published model
 
 # The kinds of rows, with their key columns besides a value and its interval.
 KINDS = {
@@ -40,15 +46,19 @@ KINDS = {
     "quality": ["texts", "reduction", "scaling", "layers", "quantity"],
 }
 NUMBERS = ("tokens", "texts_count", "k", "refit", "reference")  # of these columns; the others are names
-NEEDED = ["suite", "model", "width", "value", "ci_low", "ci_high", "n"]
+NEEDED = ["suite", "model", "width", "texts_count", "value", "ci_low", "ci_high", "n"]
 
-# The protocol of Huang et al.; one fitted to convergence and tested on unseen texts; and a nonlinear one.
+# The protocol of Huang et al.; one fitted to convergence and tested on unseen texts; a nonlinear one; and the second
+# tested on other vectors of the texts that it was fitted to.
 WAYS = {
     "faithful": {"classifier": "sgd", "split": "vector"},
     "honest": {"classifier": "logistic_regression", "split": "text"},
     "tree": {"classifier": "decision_tree", "split": "text"},
+    "leaky": {"classifier": "logistic_regression", "split": "vector"},
 }
 STUDY_DIMENSIONS = 1024  # of gpt2-medium, of which the study masks four
+# Computed from the weights of classifiers of several splits of the same texts, so that their intervals are over splits.
+OF_SPLITS = ("contribution", "cumulative", "importance", "sign", "stability")
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,8 @@ class Subject:
         models: width by model, from narrow to wide; those of the suite that have rows of any kind.
         texts: name of the texts on which layers are classified.
         other_texts: name of the texts that classifiers are transferred to.
-        named: the claim's name of a model -> its name in the rows.
+        any_model: whether all models are asked, also where a claim names some.
+        ablated: the way, a key of `WAYS`, of the classifiers whose dimensions were masked.
         certain: whether rows without intervals are treated as exact: published numbers, which are not tested.
         used: models and numbers of texts that were looked up, filled by look-ups.
     """
@@ -69,7 +80,8 @@ class Subject:
     models: Mapping[str, int]
     texts: str
     other_texts: str
-    named: Mapping[str, str] = field(default_factory=dict)
+    any_model: bool = False
+    ablated: str = "honest"
     certain: bool = False
     used: dict[str, int] = field(default_factory=dict)
 
@@ -87,7 +99,7 @@ class Subject:
             NotRun: there is none.
         """
         there = set(self.find(kind, **conditions)["model"])
-        if models is not None and not set(models) <= set(self.named):
+        if models is not None and not self.any_model:
             missing = [name for name in models if name not in there]
             if missing:
                 raise NotRun(f"{', '.join(missing)}: no such rows ({_words(kind, conditions)})")
@@ -95,14 +107,10 @@ class Subject:
         found = [model for model in self.models if model in there]
         if not found:
             raise NotRun(f"no such rows ({_words(kind, conditions)})")
-        if models is None:
-            return found
-        # Of another suite each named model is the one at the same place in the order of widths, of those with rows.
-        places = places_of(list(self.named), found)
-        return list(dict.fromkeys(places[name] for name in models))
+        return found
 
     def number(self, kind: str, model: str, **conditions: object) -> np.ndarray:
-        """Value of a row, then its draws, ``[1 + DRAWS]``.
+        """Value of a row, then its draws, ``[1 + DRAWS]``; NaN if its interval is over splits of the same texts.
 
         Raises:
             NotRun: there is no such row, or it has no value or no interval.
@@ -118,9 +126,12 @@ class Subject:
         if math.isnan(row["value"]):
             raise NotRun(f"{what} could not be computed")
         if not math.isnan(row["n"]):  # an exact number, such as chance, is of no sample
-            self.used[model] = min(self.used.get(model, int(row["n"])), int(row["n"]))
+            texts = int(row["texts_count"])
+            self.used[model] = min(self.used.get(model, texts), texts)
         if self.certain:
             return np.array([row["value"]])
+        if conditions.get("experiment") in OF_SPLITS:
+            return np.concatenate([[row["value"]], np.full(DRAWS, np.nan)])
         error = (row["ci_high"] - row["ci_low"]) / (2 * stats.norm.ppf((1 + CONFIDENCE) / 2))
         if math.isnan(error):
             raise NotRun(f"{what} has no interval")
@@ -129,19 +140,39 @@ class Subject:
 
     def accuracy(self, model: str, way: str, *, input_: str = "raw", control: str = "none") -> np.ndarray:
         """Accuracy of a classifier over all seeds."""
-        return self._of_probe(model, way, input_, control, "accuracy")
+        return self._of_probe(model, WAYS[way], input_, control, "accuracy")
 
-    def chance(self, model: str, way: str, *, input_: str = "raw", control: str = "none") -> np.ndarray:
-        """Of naming layers at random."""
-        return self._of_probe(model, way, input_, control, "chance")
+    def excess(self, model: str, way: str, *, input_: str = "raw", control: str = "none") -> np.ndarray:
+        """Accuracy less that of naming layers at random."""
+        chance = self._of_probe(model, WAYS[way], input_, control, "chance")
+        return self.accuracy(model, way, input_=input_, control=control) - chance
 
-    def _of_probe(self, model: str, way: str, input_: str, control: str, metric: str) -> np.ndarray:
-        conditions = WAYS[way] | {"input": input_, "control": control, "metric": metric}
+    def alone(self, model: str, classifier: str) -> np.ndarray:
+        """Accuracy of a classifier that is given one number of each vector, on unseen texts."""
+        return self._of_probe(model, {"classifier": classifier, "split": "text"}, "raw", "none", "accuracy")
+
+    def margin(self, stated: Mapping[str, float], model: str, way: str) -> tuple[float, str]:
+        """A margin that an entry states, as an accuracy and in words; its range is that of raw states less chance.
+
+        Raises:
+            NotTestable: it is stated in deviations between runs, of which there is one.
+        """
+
+        def deviation() -> float:
+            raise NotTestable("each model was trained once, so the deviation between runs is not known")
+
+        return verdicts.margin(
+            stated, share_of_range=lambda: float(self.excess(model, way)[0]), run_deviations=deviation
+        )
+
+    def _of_probe(self, model: str, kind: Mapping[str, object], input_: str, control: str, metric: str) -> np.ndarray:
+        conditions = {**kind, "input": input_, "control": control, "metric": metric}
         return self.number("probes", model, trained_on=self.texts, seed="all", layer="", **conditions)
 
-    def probed(self, way: str, models: Sequence[str] | None = None, *, input_: str = "raw") -> list[str]:
+    def probed(self, way: str, models: Sequence[str] | None = None, **cells: object) -> list[str]:
         """Models with results of this classifier."""
-        return self.having("probes", models, **WAYS[way], input=input_, metric="accuracy", control="none")
+        chosen = WAYS[way] | {"input": "raw", "metric": "accuracy", "control": "none"} | cells
+        return self.having("probes", models, **chosen)
 
 
 def _words(kind: str, conditions: Mapping[str, object]) -> str:
@@ -153,23 +184,24 @@ def _words(kind: str, conditions: Mapping[str, object]) -> str:
 
 Statistic = Callable[..., list[Part]]
 STATISTICS: dict[str, Statistic] = {}
+KINDS_OF: dict[str, tuple[str, ...]] = {}  # kinds of rows, keys of `KINDS`, that a statistic reads
 
 
-def _statistic(function: Statistic) -> Statistic:
+def _statistic(*kinds: str) -> Callable[[Statistic], Statistic]:
     """Make a function known to ``layer_claims.yaml``; its docstring's first line is its help."""
-    STATISTICS[function.__name__] = function
-    return function
 
+    def known(function: Statistic) -> Statistic:
+        STATISTICS[function.__name__] = function
+        KINDS_OF[function.__name__] = kinds
+        return function
 
-def _least(models: Sequence[str]) -> None:
-    if len(models) < LEAST_MODELS:
-        raise NotRun(f"{len(models)} models were run, which needs {LEAST_MODELS}")
+    return known
 
 
 # Lengths and pictures
 
 
-@_statistic
+@_statistic("structure")
 def norms_grow(subject: Subject, *, models: list[str] | None = None) -> list[Part]:
     """Factor of the mean length per block, without the first position."""
     rates = subject.having("structure", models, quantity="growth_rate", positions=AFTER_FIRST)
@@ -184,7 +216,7 @@ def norms_grow(subject: Subject, *, models: list[str] | None = None) -> list[Par
     ]
 
 
-@_statistic
+@_statistic("structure")
 def growth_is_exponential(subject: Subject, *, models: list[str] | None = None) -> list[Part]:
     """Fit of an exponential to the mean lengths of the blocks less that of a line, as squared correlations."""
     chosen = {"quantity": "exponential_less_linear", "positions": AFTER_FIRST}
@@ -194,7 +226,7 @@ def growth_is_exponential(subject: Subject, *, models: list[str] | None = None) 
     ]
 
 
-@_statistic
+@_statistic("structure")
 def last_is_longer(subject: Subject, *, factor: float, after_norm: bool, models: list[str] | None = None) -> list[Part]:
     """Mean length at the last layer over that at the layer before."""
     parts = []
@@ -204,7 +236,7 @@ def last_is_longer(subject: Subject, *, factor: float, after_norm: bool, models:
     return parts
 
 
-@_statistic
+@_statistic("structure")
 def last_is_far(subject: Subject, *, after_norm: bool, models: list[str] | None = None) -> list[Part]:
     """Distance of the last two layers' means over the mean distance of other neighbours, raw."""
     parts = []
@@ -225,7 +257,7 @@ def _last_layer(
     return wanted[0], subject.number("structure", model, quantity=quantity, layer_b=wanted[0], **conditions)
 
 
-@_statistic
+@_statistic("structure")
 def drifts_in_order(subject: Subject, *, order: float, models: list[str] | None = None) -> list[Part]:
     """Correlation of two layers' distance in the model and the distance of their means, at unit length."""
     parts = []
@@ -235,7 +267,7 @@ def drifts_in_order(subject: Subject, *, order: float, models: list[str] | None 
     return parts
 
 
-@_statistic
+@_statistic("structure")
 def steps_even_out(subject: Subject, *, models: list[str] | None = None) -> list[Part]:
     """Largest step of neighbouring layers' means over the mean one, of raw vectors less of unit ones."""
     parts = []
@@ -248,7 +280,7 @@ def steps_even_out(subject: Subject, *, models: list[str] | None = None) -> list
     return parts
 
 
-@_statistic
+@_statistic("structure")
 def ring(
     subject: Subject, *, least: float, after_norm: bool, absent: bool = False, models: list[str] | None = None
 ) -> list[Part]:
@@ -256,25 +288,23 @@ def ring(
     parts = []
     for model in subject.having("structure", models, quantity="return_2d", scaling="unit"):
         name, found = _last_layer(subject, model, "return_2d", after_norm=after_norm, scaling="unit")
-        bounds = {"low": -math.inf, "high": least} if absent else {"low": least}
-        parts.append(Part(f"return at {name}, {model}", found, **bounds, unit="share"))
+        low, high = (-math.inf, least) if absent else (least, math.inf)
+        parts.append(Part(f"return at {name}, {model}", found, low, high, "share"))
     return parts
 
 
-@_statistic
+@_statistic("structure")
 def ring_by_tying(subject: Subject, *, tied: str, least: float, after_norm: bool) -> list[Part]:
     """Where tables are tied the last layer comes back towards the first, and elsewhere it does not."""
-    known = subject.find("structure", quantity="return_2d", scaling="unit", tied=tied)
-    models = [model for model in subject.models if model in set(known["model"])]
-    if not models:
+    known = set(subject.find("structure", quantity="return_2d", scaling="unit", tied=tied)["model"])
+    alike = {model: width for model, width in subject.models.items() if model in known}
+    if not alike:
         raise NotRun(f"no model whose tables are {'tied' if tied == 'yes' else 'not tied'} was run")
-    return ring(subject, least=least, after_norm=after_norm, absent=tied == "no", models=models)
+    return ring(replace(subject, models=alike), least=least, after_norm=after_norm, absent=tied == "no")
 
 
-@_statistic
-def pictures_differ(
-    subject: Subject, *, better: str, worse: str, margin: float, models: list[str] | None = None
-) -> list[Part]:
+@_statistic("quality")
+def pictures_differ(subject: Subject, *, better: str, worse: str, models: list[str] | None = None) -> list[Part]:
     """How well two pictures of the raw vectors keep the layers in their order."""
     conditions = {"quantity": "order_of_layers", "scaling": "raw", "layers": "all"}
     return [
@@ -282,14 +312,13 @@ def pictures_differ(
             f"order of layers, {better} less {worse}, {model}",
             subject.number("quality", model, reduction=better, **conditions)
             - subject.number("quality", model, reduction=worse, **conditions),
-            low=margin,
             unit="correlation",
         )
         for model in subject.having("quality", models, reduction=worse, **conditions)
     ]
 
 
-@_statistic
+@_statistic("quality")
 def picture_shows(
     subject: Subject, *, reduction: str, low: float = -math.inf, high: float = math.inf, models: list[str] | None = None
 ) -> list[Part]:
@@ -310,54 +339,71 @@ def picture_shows(
 # Classifiers
 
 
-@_statistic
+@_statistic("probes")
 def above_chance(
     subject: Subject, *, way: str, least: float, input_: str = "raw", models: list[str] | None = None
 ) -> list[Part]:
-    """Accuracy less that of naming layers at random."""
-    return [
-        Part(
-            f"accuracy less chance, {model}",
-            subject.accuracy(model, way, input_=input_) - subject.chance(model, way, input_=input_),
-            low=least,
-        )
-        for model in subject.probed(way, models, input_=input_)
-    ]
+    """Accuracy corrected for chance: 0 for naming layers at random, 1 for no mistake."""
+    parts = []
+    for model in subject.probed(way, models, input=input_):
+        excess = subject.excess(model, way, input_=input_)
+        above = excess[:1], subject.accuracy(model, way, input_=input_)[:1]
+        highest = 1 - (above[1] - above[0])  # chance is exact
+        parts.append(Part(f"accuracy corrected for chance, {model}", excess / highest, low=least, unit="share"))
+    return parts
 
 
-@_statistic
+@_statistic("probes")
 def at_chance(
-    subject: Subject, *, way: str, margin: float, input_: str = "raw", models: list[str] | None = None
+    subject: Subject, *, way: str, margin: Mapping[str, float], input_: str = "raw", models: list[str] | None = None
 ) -> list[Part]:
     """Accuracy less that of naming layers at random, which is hardly any."""
-    parts = above_chance(subject, way=way, least=-margin, input_=input_, models=models)
-    return [replace(part, high=margin) for part in parts]
+    parts = []
+    for model in subject.probed(way, models, input=input_):
+        size, stated = subject.margin(margin, model, way)
+        excess = subject.excess(model, way, input_=input_)
+        parts.append(Part(f"accuracy less chance, {model}", excess, -size, size, margin=stated))
+    return parts
 
 
-@_statistic
+@_statistic("grid")
 def best_of_grid(subject: Subject, *, model: str, low: float, high: float) -> list[Part]:
     """The highest accuracy of a model over windows and numbers of texts."""
-    (found,) = subject.having("grid", [model], **_grid("faithful"))
-    cells = subject.find("grid", model=found, **_grid("faithful"), design="as_published")
-    values = [subject.number("grid", found, **_cell(row)) for row in cells.to_dict("records")]
-    return [Part(f"highest accuracy of {found}", np.max(values, axis=0), low, high)]
+    parts = []
+    for found in subject.having("grid", [model], **_grid("faithful")):
+        cells = subject.find("grid", model=found, **_grid("faithful"), design="as_published")
+        values = [subject.number("grid", found, **_cell(row)) for row in cells.to_dict("records")]
+        parts.append(Part(f"highest accuracy of {found}", np.max(values, axis=0), low, high))
+    return parts
 
 
-@_statistic
+@_statistic("probes")
 def falls_with_size(subject: Subject, *, way: str, corrected_for_chance: bool) -> list[Part]:
     """Change of the accuracy for each doubling of the models' width."""
     models = subject.probed(way)
-    _least(models)
+    if len(models) < LEAST_MODELS:
+        raise NotTestable(f"{len(models)} models were run, which needs {LEAST_MODELS}")
+    above = [subject.excess(model, way) for model in models]
     values = [subject.accuracy(model, way) for model in models]
     if corrected_for_chance:
-        chances = [subject.chance(model, way) for model in models]
-        values = [(value - chance) / (1 - chance) for value, chance in zip(values, chances, strict=True)]
-    fall = -resampling.slope([subject.models[model] for model in models], np.stack(values, axis=1))
+        chances = [value[0] - excess[0] for value, excess in zip(values, above, strict=True)]
+        values = [excess / (1 - chance) for excess, chance in zip(above, chances, strict=True)]
+    drawn = -np.stack(values, axis=1)
+    sizes = tuple(float(subject.models[model]) for model in models)
     words = "accuracy corrected for chance" if corrected_for_chance else "accuracy"
-    return [Part(f"fall of the {words}, {models[0]} to {models[-1]}", fall, unit="score per doubling")]
+    return [
+        Part(
+            f"fall of the {words}, {models[0]} to {models[-1]}",
+            resampling.slope(sizes, drawn),
+            unit="score per doubling",
+            above_chance=tuple(above),
+            needed=LEAST_MODELS,
+            trend=Trend(sizes, drawn[:1], ranks=False),
+        )
+    ]
 
 
-@_statistic
+@_statistic("grid")
 def rises_with(
     subject: Subject, *, what: str, way: str, design: str = "as_published", models: list[str] | None = None
 ) -> list[Part]:
@@ -370,12 +416,18 @@ def rises_with(
             line = line.sort_values(what)
             if len(line) < 2:
                 continue
-            drawn = np.stack([subject.number("grid", model, **_cell(row)) for row in line.to_dict("records")], axis=1)
-            held = f"{value} tokens" if fixed == "tokens" else f"{value} texts"
+            cells_of = [_cell(row) for row in line.to_dict("records")]
+            drawn = np.stack([subject.number("grid", model, **cell) for cell in cells_of], axis=1)
+            above = [
+                accuracy - subject.number("grid", model, **cell | {"metric": "chance"})
+                for accuracy, cell in zip(drawn.T, cells_of, strict=True)
+            ]
+            fixed_at = f"{value} tokens" if fixed == "tokens" else f"{value} texts"
             rise = resampling.slope(line[what].to_list(), drawn)
-            parts.append(Part(f"rise at {held}, {model}", rise, unit="score per doubling"))
+            words = f"rise at {fixed_at}, {model}"
+            parts.append(Part(words, rise, unit="score per doubling", above_chance=tuple(above)))
     if not parts:
-        raise NotRun(f"the grid has one value of {what} only")
+        raise NotTestable(f"the grid has one value of {what} only")
     return parts
 
 
@@ -387,86 +439,102 @@ def _cell(row: Mapping[str, object]) -> dict[str, object]:
     return {name: row[name] for name in KINDS["grid"]}
 
 
-@_statistic
+@_statistic("transfer")
 def transfer_costs(subject: Subject, *, model: str) -> list[Part]:
     """Accuracy on the texts' own kind less that on another kind, of one classifier."""
-    (found,) = subject.having("transfer", [model], trained_on=subject.texts)
-    here, there = (
-        subject.number(
-            "transfer", found, trained_on=subject.texts, texts=texts, seed="all", layer="", metric="accuracy"
+    parts = []
+    for found in subject.having("transfer", [model], trained_on=subject.texts):
+        shared = {"trained_on": subject.texts, "seed": "all", "layer": ""}
+        (here, chance), (there, other_chance) = (
+            [
+                subject.number("transfer", found, texts=texts, metric=metric, **shared)
+                for metric in ("accuracy", "chance")
+            ]
+            for texts in (subject.texts, subject.other_texts)
         )
-        for texts in (subject.texts, subject.other_texts)
-    )
-    return [Part(f"{subject.texts} less {subject.other_texts}, {found}", here - there)]
+        words = f"{subject.texts} less {subject.other_texts}, {found}"
+        parts.append(Part(words, here - there, above_chance=(here - chance, there - other_chance)))
+    return parts
 
 
-@_statistic
-def input_costs(subject: Subject, *, input_: str, way: str, model: str) -> list[Part]:
-    """Accuracy on raw vectors less that on changed ones, and what is left above chance."""
-    (found,) = subject.probed(way, [model], input_=input_)
-    changed = subject.accuracy(found, way, input_=input_)
-    return [
-        Part(f"raw less {input_.replace('_', ' ')}, {found}", subject.accuracy(found, way) - changed),
-        Part(f"{input_.replace('_', ' ')} less chance, {found}", changed - subject.chance(found, way, input_=input_)),
-    ]
+@_statistic("probes")
+def input_costs(subject: Subject, *, input_: str, way: str, least: float, model: str) -> list[Part]:
+    """Accuracy on raw vectors less that on changed ones, and the share of it above chance that is left."""
+    parts = []
+    name = input_.replace("_", " ")
+    for found in subject.probed(way, [model], input=input_):
+        raw, changed = subject.excess(found, way), subject.excess(found, way, input_=input_)
+        # The accuracy on raw vectors must exceed chance; that the other one does is itself claimed.
+        parts.append(Part(f"raw less {name}, {found}", raw - changed, above_chance=(raw,)))
+        parts.append(Part(f"share left, {name}, {found}", changed / raw, low=least, unit="share", above_chance=(raw,)))
+    return parts
 
 
-@_statistic
-def fails_on_random(subject: Subject, *, control: str, margin: float, model: str, way: str = "honest") -> list[Part]:
+@_statistic("probes")
+def fails_on_random(
+    subject: Subject, *, control: str, margin: Mapping[str, float], model: str, way: str = "honest"
+) -> list[Part]:
     """Accuracy on random vectors in the layers' place, less chance."""
-    chosen = WAYS[way] | {"control": control, "metric": "accuracy"}
-    (found,) = subject.having("probes", [model], **chosen)
-    excess = subject.accuracy(found, way, control=control) - subject.chance(found, way, control=control)
-    return [Part(f"{control.replace('_', ' ')} less chance, {found}", excess, -math.inf, margin)]
+    parts = []
+    for found in subject.probed(way, [model], control=control):
+        size, stated = subject.margin(margin, found, way)
+        excess = subject.excess(found, way, control=control)
+        words = f"{control.replace('_', ' ')} less chance, {found}"
+        parts.append(Part(words, excess, -math.inf, size, margin=stated))
+    return parts
 
 
-@_statistic
-def more_than_length(subject: Subject, *, model: str) -> list[Part]:
-    """Accuracy of the linear classifier less that of one that is given the length alone."""
-    conditions = {"split": "text", "input": "raw", "control": "none"}
-    (found,) = subject.having("probes", [model], classifier="norm_only", **conditions)
-    alone = subject.number(
-        "probes",
-        found,
-        classifier="norm_only",
-        **conditions,
-        trained_on=subject.texts,
-        seed="all",
-        layer="",
-        metric="accuracy",
-    )
-    return [Part(f"linear less length alone, {found}", subject.accuracy(found, "honest") - alone)]
+CONTROLS = ("norm_only", "position_only")
 
 
-@_statistic
+@_statistic("probes")
+def more_than_length(subject: Subject, *, margin: Mapping[str, float], model: str) -> list[Part]:
+    """Accuracy of the linear classifier less that of the better of two that are given length, or position, alone."""
+    parts = []
+    for found in subject.probed("honest", [model]):
+        linear = subject.accuracy(found, "honest")
+        controls = {name: subject.alone(found, name) for name in CONTROLS}
+        best = max(controls, key=lambda name: controls[name][0])
+        size, stated = subject.margin(margin, found, "honest")
+        words = f"linear less {best.replace('_', ' ')}, {found}"
+        above = (subject.excess(found, "honest"),)
+        parts.append(Part(words, linear - controls[best], low=size, above_chance=above, margin=stated))
+    return parts
+
+
+@_statistic("structure")
 def early_norms_overlap(subject: Subject, *, least: float, model: str) -> list[Part]:
     """Overlap of the lengths of neighbouring layers, in the first half of the blocks."""
     chosen = {"quantity": "norm_overlap", "positions": AFTER_FIRST}
-    (found,) = subject.having("structure", [model], **chosen)
-    pairs = subject.find("structure", model=found, **chosen)
-    pairs = pairs[pairs["layer_a"].str.fullmatch(r"block \d+")]
-    early = pairs.head(max(1, len(pairs) // 2))
-    if early.empty:
-        raise NotRun(f"{found} has no two blocks")
-    return [
-        Part(
-            f"overlap of {row['layer_a']} and {row['layer_b']}, {found}",
-            subject.number("structure", found, **chosen, layer_a=row["layer_a"], layer_b=row["layer_b"]),
-            low=least,
-            unit="share",
-        )
-        for row in early.to_dict("records")
-    ]
+    parts = []
+    for found in subject.having("structure", [model], **chosen):
+        pairs = subject.find("structure", model=found, **chosen)
+        pairs = pairs[pairs["layer_a"].str.fullmatch(r"block \d+")]
+        early = pairs.head(max(1, len(pairs) // 2))
+        if early.empty:
+            raise NotTestable(f"{found} has no two blocks")
+        parts += [
+            Part(
+                f"overlap of {row['layer_a']} and {row['layer_b']}, {found}",
+                subject.number("structure", found, **chosen, layer_a=row["layer_a"], layer_b=row["layer_b"]),
+                low=least,
+                unit="share",
+            )
+            for row in early.to_dict("records")
+        ]
+    return parts
 
 
-@_statistic
-def same_on_new_texts(subject: Subject, *, margin: float, model: str) -> list[Part]:
+@_statistic("probes")
+def same_on_new_texts(subject: Subject, *, margin: Mapping[str, float], model: str) -> list[Part]:
     """Accuracy when the texts of the test were trained on, less that when they were not."""
-    conditions = {"classifier": "logistic_regression", "input": "raw", "control": "none"}
-    (found,) = subject.having("probes", [model], split="vector", **conditions)
-    chosen = conditions | {"trained_on": subject.texts, "seed": "all", "layer": "", "metric": "accuracy"}
-    leaky, honest = (subject.number("probes", found, split=split, **chosen) for split in ("vector", "text"))
-    return [Part(f"split by vector less split by text, {found}", leaky - honest, -margin, margin)]
+    parts = []
+    for found in subject.probed("leaky", [model]):
+        leaky, honest = subject.excess(found, "leaky"), subject.excess(found, "honest")
+        size, stated = subject.margin(margin, found, "honest")
+        words = f"split by vector less split by text, {found}"
+        parts.append(Part(words, leaky - honest, -size, size, above_chance=(leaky, honest), margin=stated))
+    return parts
 
 
 def beside_published(probes: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
@@ -483,8 +551,8 @@ def beside_published(probes: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
     return published_scores.compare_layers(once, published_scores.huang())
 
 
-@_statistic
-def published_runs(subject: Subject, *, texts: str, margin: float) -> list[Part]:
+@_statistic("probes", "grid")
+def published_runs(subject: Subject, *, texts: str, margin: Mapping[str, float]) -> list[Part]:
     """Our accuracies by the study's protocol less its own, run by run."""
     both = beside_published(subject.rows["probes"], subject.rows["grid"])
     both = both[both["texts"] == texts]
@@ -492,55 +560,73 @@ def published_runs(subject: Subject, *, texts: str, margin: float) -> list[Part]
         raise NotRun(f"none of the study's runs on {texts} was repeated")
     parts = []
     for row in both.to_dict("records"):
-        subject.used[row["model"]] = int(row["n"])
+        model, count = row["model"], int(row["texts_count"])
+        subject.used[model] = min(subject.used.get(model, count), count)
         error = (row["ci_high"] - row["ci_low"]) / (2 * stats.norm.ppf((1 + CONFIDENCE) / 2))
-        name = f"{row['model']}, {row['texts_count']} texts, {row['tokens']} tokens"
+        name = f"{model}, {count} texts, {row['tokens']} tokens"
         drawn = np.random.default_rng(zlib.crc32(name.encode())).standard_normal(DRAWS)
         differences = row["difference"] + error * np.concatenate([[0.0], drawn])
-        parts.append(Part(f"ours less published, {name}", differences, -margin, margin))
+        above = row["published"] - 1 / row["n_layers"]
+        size, stated = verdicts.margin(margin, share_of_range=functools.partial(float, above))
+        above_chance = (above + differences,)
+        parts.append(
+            Part(f"ours less published, {name}", differences, -size, size, above_chance=above_chance, margin=stated)
+        )
     return parts
 
 
 # Ablations
 
 
-@_statistic
+@_statistic("ablations")
 def no_dimension_stands_out(subject: Subject, *, times: float, model: str) -> list[Part]:
     """The largest share of one dimension in a layer's summed weights, over an equal share."""
     chosen = {"experiment": "contribution", "weights": "raw", "k": 1, "seed": "all", "metric": "percent"}
-    (found,) = subject.having("ablations", [model], **chosen)
-    layers = subject.find("ablations", model=found, **chosen)["layer"]
-    shares = [np.abs(subject.number("ablations", found, **chosen, layer=layer)) for layer in layers]
-    largest = np.max(shares, axis=0) * subject.models[found] / 100
-    return [Part(f"largest share over an equal one, {found}", largest, -math.inf, times, "factor")]
+    parts = []
+    for found in subject.having("ablations", [model], **chosen):
+        layers = subject.find("ablations", model=found, **chosen)["layer"]
+        shares = [np.abs(subject.number("ablations", found, **chosen, layer=layer)) for layer in layers]
+        largest = np.max(shares, axis=0) * subject.models[found] / 100
+        parts.append(Part(f"largest share over an equal one, {found}", largest, -math.inf, times, "factor"))
+    return parts
 
 
-@_statistic
-def mask_costs_little(subject: Subject, *, dimensions: int, margin: float, model: str) -> list[Part]:
+@_statistic("ablations", "probes")
+def mask_costs_little(subject: Subject, *, dimensions: int, margin: Mapping[str, float], model: str) -> list[Part]:
     """Change of the accuracy when the most frequent top dimensions are set to zero."""
-    found, k = _masked(subject, model, dimensions)
-    change = subject.number("ablations", found, **_mask("frequent", k))
-    return [Part(f"change without {k} of {subject.models[found]}, {found}", change, -margin, margin)]
+    parts = []
+    for found, k in _masked(subject, model, dimensions):
+        change = subject.number("ablations", found, **_mask("frequent", k))
+        whole = subject.excess(found, subject.ablated)
+        size, stated = subject.margin(margin, found, subject.ablated)
+        words = f"change without {k} of {subject.models[found]}, {found}"
+        parts.append(Part(words, change, -size, size, above_chance=(whole,), margin=stated))
+    return parts
 
 
-@_statistic
+@_statistic("ablations")
 def mask_is_special(subject: Subject, *, dimensions: int, model: str) -> list[Part]:
     """Loss of accuracy without the most frequent top dimensions, less that without as many random ones."""
-    found, k = _masked(subject, model, dimensions)
-    frequent, random = (subject.number("ablations", found, **_mask(choice, k)) for choice in ("frequent", "random"))
-    return [Part(f"loss by {k} frequent less {k} random, {found}", random - frequent)]
+    parts = []
+    for found, k in _masked(subject, model, dimensions):
+        frequent, random = (subject.number("ablations", found, **_mask(choice, k)) for choice in ("frequent", "random"))
+        parts.append(Part(f"loss by {k} frequent less {k} random, {found}", random - frequent))
+    return parts
 
 
-def _masked(subject: Subject, model: str, dimensions: int) -> tuple[str, int]:
-    """The model, and the number of dimensions that is the same share of its width as in the study's."""
+def _masked(subject: Subject, model: str, dimensions: int) -> list[tuple[str, int]]:
+    """Models, and the number of dimensions that is the same share of their width as in the study's."""
     chosen = {name: value for name, value in _mask("frequent", 0).items() if name != "k"}
-    (found,) = subject.having("ablations", [model], **chosen)
-    wanted = dimensions * subject.models[found] / STUDY_DIMENSIONS
-    if wanted < 0.5:
+    masked = []
+    for found in subject.having("ablations", [model], **chosen):
+        wanted = dimensions * subject.models[found] / STUDY_DIMENSIONS
+        if wanted >= 0.5:
+            sizes = subject.find("ablations", model=found, **chosen)["k"].astype(float)
+            masked.append((found, int(min(sizes, key=lambda size: abs(math.log(size / wanted))))))
+    if not masked:
         share = f"{dimensions} of {STUDY_DIMENSIONS}"
-        raise NotRun(f"one dimension of {subject.models[found]} is a much larger share than {share}")
-    sizes = subject.find("ablations", model=found, **chosen)["k"].astype(float)
-    return found, int(min(sizes, key=lambda size: abs(math.log(size / wanted))))
+        raise NotTestable(f"one dimension of {subject.models[found]} is a much larger share than {share}")
+    return masked
 
 
 def _mask(choice: str, k: int) -> dict[str, object]:
@@ -549,60 +635,54 @@ def _mask(choice: str, k: int) -> dict[str, object]:
     return kind | {"k": k, "seed": "all", "metric": "accuracy_change"}
 
 
-@_statistic
+@_statistic("ablations")
 def signs_turn(subject: Subject, *, model: str) -> list[Part]:
     """Share of positive weights among each layer's top dimensions, in the first and in the last half of the layers."""
     chosen = {"experiment": "sign", "weights": "raw", "seed": "all", "metric": "positive_share"}
-    (found,) = subject.having("ablations", [model], **chosen)
-    layers = subject.find("ablations", model=found, **chosen)["layer"].to_list()
-    shares = np.stack([subject.number("ablations", found, **chosen, layer=layer) for layer in layers])
-    half = len(layers) // 2
-    return [
-        Part(f"positive in early layers, {found}", shares[:half].mean(axis=0), -math.inf, 0.5, "share"),
-        Part(f"positive in late layers, {found}", shares[-half:].mean(axis=0), 0.5, math.inf, "share"),
-    ]
+    parts = []
+    for found in subject.having("ablations", [model], **chosen):
+        layers = subject.find("ablations", model=found, **chosen)["layer"].to_list()
+        shares = np.stack([subject.number("ablations", found, **chosen, layer=layer) for layer in layers])
+        half = len(layers) // 2
+        early, late = shares[:half].mean(axis=0), shares[-half:].mean(axis=0)
+        parts.append(Part(f"positive in early layers, {found}", early, -math.inf, 0.5, "share"))
+        parts.append(Part(f"positive in late layers, {found}", late, 0.5, math.inf, "share"))
+    return parts
 
 
-@_statistic
-def counts_are_equal(subject: Subject, *, margin: float, model: str) -> list[Part]:
+@_statistic("ablations")
+def counts_are_equal(subject: Subject, *, range_: float, model: str) -> list[Part]:
     """Range over the layers of how many dimensions make up 50 % and 90 % of the weights, over the mean."""
     chosen = {"experiment": "cumulative", "choice": "largest", "weights": "raw", "seed": "all"}
     parts = []
     for share in (50, 90):
-        metric = f"dimensions_for_{share}_percent"
-        (found,) = subject.having("ablations", [model], **chosen, metric=metric)
-        layers = subject.find("ablations", model=found, **chosen, metric=metric)["layer"]
-        counts = np.stack([subject.number("ablations", found, **chosen, metric=metric, layer=name) for name in layers])
-        spread = np.ptp(counts, axis=0) / counts.mean(axis=0)
-        parts.append(Part(f"range of the counts for {share} %, {found}", spread, -math.inf, margin, "share"))
+        wanted = chosen | {"metric": f"dimensions_for_{share}_percent"}
+        for found in subject.having("ablations", [model], **wanted):
+            layers = subject.find("ablations", model=found, **wanted)["layer"]
+            counts = np.stack([subject.number("ablations", found, **wanted, layer=name) for name in layers])
+            spread = np.ptp(counts, axis=0) / counts.mean(axis=0)
+            parts.append(Part(f"range of the counts for {share} %, {found}", spread, -math.inf, range_, "share"))
     return parts
 
 
-@_statistic
-def seeds_agree(subject: Subject, *, dimensions: int, range_: float, model: str) -> list[Part]:
-    """Overlap of the frequent dimensions of two runs less that of random sets, and the range of the accuracy."""
+@_statistic("ablations")
+def seeds_agree(subject: Subject, *, dimensions: int, model: str) -> list[Part]:
+    """Overlap of the frequent dimensions of two splits of the same texts, less that of random sets."""
     chosen = {"experiment": "stability", "choice": "frequent", "weights": "raw", "seed": "all", "metric": "overlap"}
-    (found,) = subject.having("ablations", [model], **chosen)
-    sizes = subject.find("ablations", model=found, **chosen)["k"]
-    k = int(min(sizes, key=lambda size: abs(math.log(size / dimensions))))
-    overlap = subject.number("ablations", found, **chosen, k=k)
-    chance = subject.number("ablations", found, **chosen | {"choice": "random", "weights": ""}, k=k)
-    parts = [Part(f"overlap of {k} frequent dimensions less chance, {found}", overlap - chance, unit="share")]
-    runs = subject.find("probes", model=found, **WAYS["honest"], input="raw", control="none", metric="accuracy")
-    seeds = runs.loc[(runs["layer"] == "") & (runs["seed"] != "all"), "seed"]
-    if len(seeds) > 1:
-        fixed = WAYS["honest"] | {"input": "raw", "control": "none", "metric": "accuracy", "layer": ""}
-        # Each run has a test set of its own, so that its error is in its value already: no draws.
-        values = subject.find("probes", model=found, **fixed).set_index("seed").loc[seeds, "value"]
-        spread = np.full_like(overlap, np.ptp(values.to_numpy()))
-        parts.append(Part(f"range of the accuracy over {len(seeds)} runs, {found}", spread, -math.inf, range_))
+    parts = []
+    for found in subject.having("ablations", [model], **chosen):
+        sizes = subject.find("ablations", model=found, **chosen)["k"]
+        k = int(min(sizes, key=lambda size: abs(math.log(size / dimensions))))
+        overlap = subject.number("ablations", found, **chosen, k=k)
+        chance = subject.number("ablations", found, **chosen | {"choice": "random", "weights": ""}, k=k)
+        parts.append(Part(f"overlap of {k} frequent dimensions less chance, {found}", overlap - chance, unit="share"))
     return parts
 
 
 # Subspaces
 
 
-@_statistic
+@_statistic("structure")
 def subspaces_are_distinct(subject: Subject, *, scaling: str, models: list[str] | None = None) -> list[Part]:
     """Overlap of two layers' leading subspaces, from that of random ones (0) to that of two halves of a layer (1)."""
     chosen = {"quantity": "subspace_overlap", "scaling": scaling}
@@ -619,10 +699,10 @@ def subspaces_are_distinct(subject: Subject, *, scaling: str, models: list[str] 
     return parts
 
 
-@_statistic
+@_statistic()
 def experiment(subject: Subject, *, needs: str) -> list[Part]:
     """What no row can tell; the entry says what would."""
-    raise NotRun(needs)
+    raise NotTestable(needs)
 
 
 def read(frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -636,8 +716,9 @@ def read(frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """
     found = {}
     for kind, columns in KINDS.items():
-        rows = frames.get(kind, pd.DataFrame(columns=[*NEEDED, *columns]))
-        if missing := [column for column in [*NEEDED, *columns] if column not in rows.columns]:
+        needed = list(dict.fromkeys([*NEEDED, *columns]))
+        rows = frames.get(kind, pd.DataFrame(columns=needed))
+        if missing := [column for column in needed if column not in rows.columns]:
             raise EmbscaleError(f"rows of {kind}: no column {missing[0]!r}; it has {', '.join(map(str, rows.columns))}")
         texts = [name for name in columns if name not in NUMBERS]
         filled = rows.assign(**{name: rows[name].astype(object).fillna("").astype(str) for name in texts})
@@ -671,67 +752,66 @@ def printed(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def ledger(
-    claims: Sequence[Claim], frames: Mapping[str, pd.DataFrame], *, texts: str, other_texts: str
+    claims: Sequence[Claim],
+    frames: Mapping[str, pd.DataFrame],
+    *,
+    texts: str,
+    other_texts: str,
+    files: Mapping[str, str] | None = None,
+    command: str = "",
 ) -> pd.DataFrame:
-    """A row for each claim about its own models, and another about the ladder if it was run.
+    """A row for each claim: the verdict on its own models, and what the ladder shows in their place.
 
     Args:
-        claims: from `embscale.claims.table_claims.load` with `STATISTICS`.
+        claims: from `embscale.claims.verdicts.load` with `STATISTICS`.
         frames: our rows by kind, a key of `KINDS`.
-        texts: name of the texts on which layers are classified.
+        texts: name of the texts on which layers of the ladder are classified; of other models, those of the claim.
         other_texts: name of the texts that classifiers are transferred to.
+        files: by kind where the rows are, for the ledger.
+        command: that recomputes the ledger.
 
     Returns:
-        Columns `embscale.claims.table_claims.COLUMNS`; ``n`` is the least number of vectors, texts or seeds behind a
-        number.
+        Columns `embscale.claims.verdicts.COLUMNS`; ``n`` is the least number of texts behind a number.
 
     Raises:
         EmbscaleError: a kind of rows lacks a column, or holds several rows where one is meant.
     """
-    ours = read(frames)
-    paper = Subject(printed(published_scores.huang()), {}, "imdb", "ag_news", certain=True)
-    rows = []
+    ours, paper = read(frames), printed(published_scores.huang())
+    ladder = replace(_of_suite(ours, LADDER, texts, other_texts), any_model=True)
+    rows, parts = [], {}
     for claim in claims:
-        subject = _of_suite(ours, claim.suite, texts, other_texts)
-        there = _of_suite(paper.rows, claim.suite, paper.texts, paper.other_texts)
-        published_parts = _parts(claim, replace(there, certain=True))
-        rows.append(_row(claim, claim.suite, subject) | _said(claim, published_parts))
-    ladder = _of_suite(ours, LADDER, texts, other_texts)
-    sizes = _of_suite(paper.rows, "gpt2", paper.texts, paper.other_texts).models
-    for claim in claims if ladder.models else ():
-        subject = replace(ladder, named={name: name for name in sizes}, used={})
-        rows.append(_row(claim, LADDER, claim.no_ladder or subject))
-    return corrected(pd.DataFrame(rows, columns=COLUMNS))
+        published = _tested(claim, _of_suite(ours, claim.suite, claim.task, other_texts), "")
+        beside = replace(ladder, used={})
+        asked = Tested(claim.no_ladder) if claim.no_ladder else _tested(claim, beside, "ladder")
+        parts[claim.id] = asked.found
+        there = replace(_of_suite(paper, claim.suite, "imdb", "ag_news"), ablated="faithful", certain=True)
+        said = _tested(claim, there, "").found
+        read_from = "; ".join((files or {}).get(kind, "") for kind in KINDS_OF[claim.statistic])
+        help_ = STATISTICS[claim.statistic].__doc__ or ""
+        rows.append(verdicts.ledger_row(claim, published, asked, said, help_=help_, rows=read_from, command=command))
+    return verdicts.ledger(rows, verdicts.same_tests(parts))
 
 
 def _of_suite(frames: Mapping[str, pd.DataFrame], suite: str, texts: str, other_texts: str) -> Subject:
-    own = {kind: rows[(rows["suite"] == suite) | (suite == "all")] for kind, rows in frames.items()}
+    own = {
+        kind: rows[(rows["suite"] != LADDER) if suite == ALL else (rows["suite"] == suite)]
+        for kind, rows in frames.items()
+    }
     widths = pd.concat([rows[["model", "width"]] for rows in own.values()]).drop_duplicates("model")
     models = widths.sort_values("width", kind="stable").set_index("model")["width"].astype(int).to_dict()
     return Subject(own, models, texts, other_texts)
 
 
-def _parts(claim: Claim, subject: Subject) -> list[Part] | str:
-    """The parts of a claim, or the reason why there are none."""
-    try:
-        return STATISTICS[claim.statistic](subject, **claim.arguments)
-    except NotRun as reason:
-        return f"{reason}"
+def _tested(claim: Claim, subject: Subject, name: str) -> Tested:
+    """Put a claim to the rows of a subject; all of its models are expected if it has a name."""
+    if not subject.models:
+        return Tested(f"no model of the suite {name or claim.suite} was run", ran=False)
 
+    def about() -> dict[str, Any]:
+        used = [model for model in subject.models if model in subject.used]
+        left_out = name and 0 < len(used) < len(subject.models)
+        remark = f"of the {name} only {', '.join(used)} was run this way" if left_out else ""
+        n = min(subject.used.values(), default=0)
+        return {"models": used, "n": n, "over": "texts", "runs": 1, "remark": remark}
 
-def _row(claim: Claim, suite: str, subject: Subject | str) -> dict[str, object]:
-    found = subject if isinstance(subject, str) else _parts(claim, subject)
-    if not isinstance(subject, str) and not subject.models:
-        found = f"no model of the suite {suite} was run"
-    used = {} if isinstance(subject, str) else subject.used
-    help_ = STATISTICS[claim.statistic].__doc__ or ""
-    models = [] if isinstance(found, str) else list(used)
-    return entry(claim, suite, found, help_=help_, models=models, n=min(used.values(), default=0))
-
-
-def _said(claim: Claim, parts: list[Part] | str) -> dict[str, object]:
-    """The result from the published numbers; empty if none of this kind were published."""
-    if isinstance(parts, str):
-        return {}
-    shown = min(parts, key=lambda part: part.excess)
-    return {"published_effect": shown.value, "published_holds": all(part.holds for part in parts)}
+    return verdicts.tested(lambda: STATISTICS[claim.statistic](subject, **claim.arguments), about)

@@ -1,161 +1,66 @@
 """Tests of the claims of Corey 2024 on per-query scores.
 
 ``workflow/claims.yaml`` states each claim, the models that it concerns, and the statistic that tests it; this module
-has one function per statistic.  A function computes *parts*: quantities that, according to the claim, lie in some
-range.  They are computed from the original queries, from every bootstrap resample, and from the published numbers,
-which have no resamples.
-
-A claim holds if all its parts do, so the part with the weakest support decides (an intersection-union test, Berger
-1982).  If parts are outside their range, the one with the strongest evidence decides, its p-value multiplied by the
-number of parts (Bonferroni).  The verdict follows from the p-value after Holm's correction over the family:
-*reproduced* or *not reproduced* below `ALPHA`, *unresolved* above it, *not run* if a score is missing.
-
-Intervals and p-values are over queries, for fixed models and seeds of random tables.
+has one function per statistic.  A function computes parts (`embscale.claims.verdicts`, which gives the verdicts) from
+the scores as they are, from every resample of training runs and clusters of queries (`embscale.statistics.two_way`),
+and from the published numbers, which have no resamples.
 """
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 
-from embscale.claims import published_scores
+from embscale.claims import published_scores, verdicts
+from embscale.claims.verdicts import LEAST_MODELS, UNITS, Claim, NotRun, NotTestable, Part, Tested, Trend
 from embscale.errors import EmbscaleError
 from embscale.rows.markdown import escape, markdown_table
 from embscale.rows.selection import LADDER, is_last_checkpoint, with_unique_models
 from embscale.scoring.scores import KEYS, NONE
 from embscale.statistics import resampling
 from embscale.statistics.resampling import Estimate
+from embscale.statistics.two_way import Resamples
 
-ALPHA = 0.05
 RANDOM = "random"
 FULL = "full"
+CHANCE = "chance"
 # If a claim mentions pad or random, the first of these that was scored is used; Corey's own draw comes first.
 KINDS = {"pad": published_scores.PADS, RANDOM: published_scores.RANDOMS}
-LEAST_MODELS = 3  # a trend or a peak needs
 
-VERDICTS = ("reproduced", "not reproduced", "unresolved", "not run")
-COLUMNS = [
-    "claim", "suite", "models", "words", "statistic", "unit", "expected", "effect", "ci_low", "ci_high", "n", "p",
-    "p_holm", "verdict", "published_effect", "published_holds", "figure", "detail",
-]  # fmt: skip
-
-CERTAIN = ("same_table",)  # statistics that no resampling changes
 OF_NAMED = ("difference", "below_random", "same_table", "experiment")  # statistics of the models that a claim names
 OF_TOKENIZERS = ("random_rises", "tokenizer_order")  # of random tables alone; the others are of a whole suite
-
-# By what the report multiplies; the last two are of the second study's claims.
-UNITS = {"score": 100, "score per doubling": 100, "tau": 1, "share": 1, "factor": 1, "correlation": 1}
-
-
-class NotRun(Exception):
-    """A score that a claim needs is missing; the message says which."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """An entry of ``claims.yaml``.
-
-    Attributes:
-        id: C1 to C16, E1 to E3 for the explanations; a letter behind it where one claim asserts several things.
-        words: the claim in short.
-        suite: of the models that it is about.
-        statistic: name of a function of this module, one of `STATISTICS`.
-        arguments: of that function.
-        figure: module of `embscale.figures` that shows it.
-        no_ladder: why the claim cannot be tested on the ladder; empty if it can.
-    """
-
-    id: str
-    words: str
-    suite: str
-    statistic: str
-    figure: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    no_ladder: str = ""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A quantity, and the range claimed for it.
-
-    Attributes:
-        words: what the quantity is.
-        draws: ``[1 + resamples]``: from the queries as they are, then from each resample.
-        low: end of the range.
-        high: the other end.
-        unit: a key of `UNITS`.
-    """
-
-    words: str
-    draws: np.ndarray
-    low: float = 0.0
-    high: float = math.inf
-    unit: str = "score"
-
-    @property
-    def value(self) -> float:
-        """From the queries as they are."""
-        return float(self.draws[0])
-
-    @property
-    def holds(self) -> bool:
-        """Whether the quantity is in its range, ignoring uncertainty."""
-        return bool(self.low < self.value < self.high)
-
-    @property
-    def excess(self) -> float:
-        """Distance from the nearest end of the range; negative outside."""
-        return min(self.value - self.low, self.high - self.value)
-
-    @property
-    def expected(self) -> str:
-        """The range in words, in the units of the report."""
-        scale = UNITS[self.unit]
-        low, high = f"{self.low * scale:g}", f"{self.high * scale:g}"
-        if math.isinf(self.high):
-            return f"above {low}"
-        return f"below {high}" if math.isinf(self.low) else f"{low} to {high}"
-
-    def estimate(self) -> Estimate:
-        """Value, interval, and the p-value of the relevant end of the range.
-
-        Inside the range, that is the end with the larger p-value; outside, the end that is violated.
-        """
-        if self.holds:
-            ends = [end for end in (self.low, self.high) if math.isfinite(end)]
-        else:
-            ends = [self.low if self.value <= self.low else self.high]
-        return max(
-            (resampling.estimate(self.value, self.draws[1:], null=end) for end in ends), key=lambda found: found.p
-        )
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Mean scores on one task by one metric, from the original queries and from every resample.
+    """Mean scores on one task by one metric, as measured and from every resample.
 
     Attributes:
         models: ``suite``, ``dims`` and ``tokenizer`` by model.
-        cells: ``(model, variant)`` -> ``[1 + resamples]``; a random table's model is its tokenizer.  Variants are
-            written ``full`` (of the last checkpoint), ``full@STEP``, ``crop:128``, ``pad:14336``, ``random:2048``.
-        seeds: for each cell over how many random tables it is a mean.
+        cells: ``(model, variant)`` -> ``[1 + resamples]``, the mean over training runs or over draws of a random
+            table; NaN after the first where there are no independent queries.  A random table's model is its
+            tokenizer.  Variants are written ``full`` (of the last checkpoint), ``full@STEP``, ``crop:128``,
+            ``pad:14336``, ``random:2048``.
+        runs: for each cell the score of every training run or draw, as measured.
         queries: how many.
+        clusters: of queries, the units that are resampled.
+        chance: score of a random ranking ``[1 + resamples]``; empty if it is not known.
         digests: of the tables, by the same keys as `cells`, where there is one.
     """
 
     models: pd.DataFrame
     cells: Mapping[tuple[str, str], np.ndarray]
-    seeds: Mapping[tuple[str, str], np.ndarray]
+    runs: Mapping[tuple[str, str], np.ndarray]
     queries: int
+    clusters: int
+    chance: np.ndarray
     digests: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def models_of(self, suite: str) -> list[str]:
@@ -186,6 +91,7 @@ class Subject:
             was scored, ``pad:14336`` the widest pad.
         tokenizers: of the models in question, whether those were scored or not.
         other: panels of other kinds of tasks.
+        used: the cells that were looked up, filled by look-ups.
     """
 
     panel: Panel
@@ -194,6 +100,7 @@ class Subject:
     loose: bool = False
     tokenizers: Sequence[str] = ()
     other: Mapping[str, Panel] = field(default_factory=dict)
+    used: set[tuple[str, str]] = field(default_factory=set)
 
     def model(self, name: str) -> str:
         """The panel's name of a model.
@@ -238,7 +145,46 @@ class Subject:
 
     def score(self, name: str, variant: str) -> np.ndarray:
         """Scores ``[1 + resamples]`` of what `find` finds."""
-        return self.panel.cells[self.find(name, variant)]
+        found = self.find(name, variant)
+        self.used.add(found)
+        return self.panel.cells[found]
+
+    def above_chance(self, *scores: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Scores less that of a random ranking.
+
+        Raises:
+            NotTestable: that is not known.
+        """
+        if not len(self.panel.chance):
+            raise NotTestable("the score of a random ranking is not known; the references were not scored")
+        return tuple(score - self.panel.chance for score in scores)
+
+    def margin(self, stated: Mapping[str, float]) -> tuple[float, str]:
+        """A margin that an entry states, as a score and in words."""
+        return verdicts.margin(stated, share_of_range=self._range, run_deviations=self._run_deviation)
+
+    def _range(self) -> float:
+        """Highest score of the models' tables, less chance."""
+        scores = [self.panel.cells[model, FULL] for model in self.models if (model, FULL) in self.panel.cells]
+        if not scores:
+            raise NotRun("none of the models was scored")
+        return max(float(score[0]) for score in self.above_chance(*scores))
+
+    def _run_deviation(self) -> float:
+        """Standard deviation between the training runs of one width, pooled over widths."""
+        runs = [self.panel.runs.get((model, FULL), np.empty(0)) for model in self.models]
+        variances = [values.var(ddof=1) for values in runs if len(values) > 1]
+        if not variances:
+            raise NotTestable("each model was trained once, so the deviation between runs is not known")
+        return math.sqrt(float(np.mean(variances)))
+
+    def trend(self, models: Sequence[str], variant: str, *, ranks: bool) -> Trend:
+        """The single runs of these models, whose order by width is in question."""
+        return _trend(
+            {cell: self.dims(cell[0]) for cell in (self.find(model, variant) for model in models)},
+            self.panel,
+            ranks=ranks,
+        )
 
     def words(self, name: str, variant: str) -> str:
         """The variant returned by `find`, for readers."""
@@ -276,6 +222,13 @@ class Subject:
         return [int(self.panel.models.loc[model, "dims"]) for model in models]
 
 
+def _trend(sizes: Mapping[tuple[str, str], int], panel: Panel, *, ranks: bool) -> Trend:
+    """Every run of these cells beside the cell's size."""
+    runs = [panel.runs[cell] for cell in sizes]
+    repeated = [float(size) for size, values in zip(sizes.values(), runs, strict=True) for _ in values]
+    return Trend(tuple(repeated), np.concatenate(runs)[None, :], ranks)
+
+
 Statistic = Callable[..., list[Part]]
 STATISTICS: dict[str, Statistic] = {}
 
@@ -287,21 +240,34 @@ def _statistic(function: Statistic) -> Statistic:
 
 
 @_statistic
-def difference(subject: Subject, *, a: str, b: str, low: float = 0.0, high: float = math.inf) -> list[Part]:
+def difference(
+    subject: Subject, *, a: str, b: str, low: float = 0.0, margin: Mapping[str, float] | None = None
+) -> list[Part]:
     """The first table's score less the second's."""
     first, second = ([subject.model(name), variant] for name, _, variant in (text.partition(" ") for text in (a, b)))
     if first == second:
-        raise NotRun(f"{a} and {b} are the same table here")
+        raise NotTestable(f"{a} and {b} are the same table here")
     words = f"{subject.words(*first)} less {subject.words(*second)}"
-    return [Part(words, subject.score(*first) - subject.score(*second), low, high)]
+    scores = subject.score(*first), subject.score(*second)
+    high, stated = (math.inf, "") if margin is None else subject.margin(margin)
+    return [Part(words, scores[0] - scores[1], low, high, above_chance=subject.above_chance(*scores), margin=stated)]
 
 
 @_statistic
 def trend(subject: Subject, *, variant: str = FULL) -> list[Part]:
     """Rank correlation (Kendall's tau-b) of score and width over the models."""
     models, values = subject.all(variant)
-    correlation = resampling.kendall(subject.sizes(models), values)
-    return [Part(f"rank correlation of width and score, {subject.word(variant)}", correlation, unit="tau")]
+    words = f"rank correlation of width and score, {subject.word(variant)}"
+    return [
+        Part(
+            words,
+            resampling.kendall(subject.sizes(models), values),
+            unit="tau",
+            above_chance=subject.above_chance(*values.T),
+            needed=LEAST_MODELS,
+            trend=subject.trend(models, variant, ranks=True),
+        )
+    ]
 
 
 @_statistic
@@ -309,12 +275,22 @@ def rise_and_fall(subject: Subject, *, at: list[str], variant: str = FULL) -> li
     """Up to a model the score rises with each doubling of width; wider models score less than it in the mean."""
     models, values, place = subject.split(at, variant)
     if not 1 <= place < len(models) - 1:
-        raise NotRun(f"{models[place]} has no narrower or no wider model beside it")
-    sizes = subject.sizes(models)
-    rise = resampling.slope(sizes[: place + 1], values[:, : place + 1])
+        raise NotTestable(f"{models[place]} has no narrower or no wider model beside it")
+    risen, wider = models[: place + 1], values[:, place + 1 :].mean(axis=1)
     return [
-        Part(f"rise up to {models[place]}", rise, unit="score per doubling"),
-        Part(f"{models[place]} less the mean of wider models", values[:, place] - values[:, place + 1 :].mean(axis=1)),
+        Part(
+            f"rise up to {models[place]}",
+            resampling.slope(subject.sizes(risen), values[:, : place + 1]),
+            unit="score per doubling",
+            above_chance=subject.above_chance(*values[:, : place + 1].T),
+            needed=min(LEAST_MODELS, len(risen)),
+            trend=subject.trend(risen, variant, ranks=False),
+        ),
+        Part(
+            f"{models[place]} less the mean of wider models",
+            values[:, place] - wider,
+            above_chance=subject.above_chance(values[:, place], wider),
+        ),
     ]
 
 
@@ -325,20 +301,35 @@ def peak(subject: Subject, *, at: list[str], variant: str = FULL) -> list[Part]:
     chosen = list(dict.fromkeys(models.index(subject.model(name)) for name in at))
     best = values[:, chosen].max(axis=1)
     return [
-        Part(f"{' or '.join(models[i] for i in chosen)} less {name}, {subject.word(variant)}", best - values[:, i])
+        Part(
+            f"{' or '.join(models[i] for i in chosen)} less {name}, {subject.word(variant)}",
+            best - values[:, i],
+            above_chance=subject.above_chance(best, values[:, i]),
+        )
         for i, name in enumerate(models)
         if i not in chosen
     ]
 
 
 @_statistic
-def flat_after(subject: Subject, *, at: list[str], margin: float, variant: str = FULL) -> list[Part]:
+def flat_after(subject: Subject, *, at: list[str], margin: Mapping[str, float], variant: str = FULL) -> list[Part]:
     """Each wider model less the one at which the scores are said to become constant."""
     models, values, place = subject.split(at, variant)
     wider = range(place + 1, len(models))
     if not wider:
-        raise NotRun(f"no model wider than {models[place]} was scored")
-    return [Part(f"{models[i]} less {models[place]}", values[:, i] - values[:, place], -margin, margin) for i in wider]
+        raise NotTestable(f"no model wider than {models[place]} was scored")
+    size, stated = subject.margin(margin)
+    return [
+        Part(
+            f"{models[i]} less {models[place]}",
+            values[:, i] - values[:, place],
+            -size,
+            size,
+            above_chance=subject.above_chance(values[:, i], values[:, place]),
+            margin=stated,
+        )
+        for i in wider
+    ]
 
 
 @_statistic
@@ -346,50 +337,79 @@ def fall_after(subject: Subject, *, at: list[str], variant: str = FULL) -> list[
     """A model less the mean of wider ones."""
     models, values, place = subject.split(at, variant)
     if place == len(models) - 1:
-        raise NotRun(f"no model wider than {models[place]} was scored as {variant}")
-    fall = values[:, place] - values[:, place + 1 :].mean(axis=1)
-    return [Part(f"{models[place]} less the mean of wider models, {subject.word(variant)}", fall)]
+        raise NotTestable(f"no model wider than {models[place]} was scored as {variant}")
+    wider = values[:, place + 1 :].mean(axis=1)
+    words = f"{models[place]} less the mean of wider models, {subject.word(variant)}"
+    return [Part(words, values[:, place] - wider, above_chance=subject.above_chance(values[:, place], wider))]
 
 
 @_statistic
-def no_rise(subject: Subject, *, margin: float, variant: str = FULL) -> list[Part]:
+def no_rise(subject: Subject, *, margin: Mapping[str, float], variant: str = FULL) -> list[Part]:
     """Change of the score from the narrowest to the widest model along a fitted line in log2 width."""
     models, values = subject.all(variant)
     sizes = subject.sizes(models)
-    change = resampling.slope(sizes, values) * math.log2(sizes[-1] / sizes[0])
-    return [Part(f"fitted change from {models[0]} to {models[-1]}, {subject.word(variant)}", change, -math.inf, margin)]
+    doublings = math.log2(sizes[-1] / sizes[0])
+    size, stated = subject.margin(margin)
+    return [
+        Part(
+            f"fitted change from {models[0]} to {models[-1]}, {subject.word(variant)}",
+            resampling.slope(sizes, values) * doublings,
+            -math.inf,
+            size,
+            above_chance=subject.above_chance(*values.T),
+            needed=LEAST_MODELS,
+            trend=subject.trend(models, variant, ranks=False),
+            per_doubling=doublings,
+            margin=stated,
+        )
+    ]
 
 
 @_statistic
 def helps_up_to(subject: Subject, *, at: list[str], variant: str, base: str = FULL) -> list[Part]:
     """A change of the table raises the score up to a model and lowers it beyond, each in the mean over models."""
     models, changed, place = subject.split(at, variant)
-    gain = changed - np.stack([subject.score(model, base) for model in models], axis=1)
     if place == len(models) - 1:
-        raise NotRun(f"no model wider than {models[place]} was scored as {variant}")
+        raise NotTestable(f"no model wider than {models[place]} was scored as {variant}")
+    before = np.stack([subject.score(model, base) for model in models], axis=1)
     words = subject.word(variant)
-    return [
-        Part(f"{words} less {base} up to {models[place]}", gain[:, : place + 1].mean(axis=1)),
-        Part(f"{base} less {words} beyond {models[place]}", -gain[:, place + 1 :].mean(axis=1)),
-    ]
+    parts = []
+    for sign, which, name in (
+        (1, slice(None, place + 1), f"{words} less {base} up to {models[place]}"),
+        (-1, slice(place + 1, None), f"{base} less {words} beyond {models[place]}"),
+    ):
+        means = changed[:, which].mean(axis=1), before[:, which].mean(axis=1)
+        parts.append(Part(name, sign * (means[0] - means[1]), above_chance=subject.above_chance(*means)))
+    return parts
 
 
 @_statistic
-def unchanged(subject: Subject, *, variant: str, margin: float, base: str = FULL) -> list[Part]:
+def unchanged(subject: Subject, *, variant: str, margin: Mapping[str, float], base: str = FULL) -> list[Part]:
     """A change of the table leaves every model's score where it is."""
     models, changed = subject.all(variant)
-    gains = changed - np.stack([subject.score(model, base) for model in models], axis=1)
+    size, stated = subject.margin(margin)
     return [
-        Part(f"{name}: {subject.word(variant)} less {base}", gains[:, i], -margin, margin)
+        Part(
+            f"{name}: {subject.word(variant)} less {base}",
+            changed[:, i] - subject.score(name, base),
+            -size,
+            size,
+            above_chance=subject.above_chance(changed[:, i], subject.score(name, base)),
+            margin=stated,
+        )
         for i, name in enumerate(models)
     ]
 
 
 @_statistic
 def below_random(subject: Subject, *, models: list[str]) -> list[Part]:
-    """Random tables of the model's width, mean over seeds, less the model's own table."""
+    """Random tables of the model's width, mean over draws, less the model's own table."""
     return [
-        Part(f"random less {subject.words(name, FULL)}", subject.score(name, RANDOM) - subject.score(name, FULL))
+        Part(
+            f"random less {subject.words(name, FULL)}",
+            subject.score(name, RANDOM) - subject.score(name, FULL),
+            above_chance=subject.above_chance(subject.score(name, RANDOM), subject.score(name, FULL)),
+        )
         for name in models
     ]
 
@@ -399,56 +419,79 @@ def mostly_below_random(subject: Subject) -> list[Part]:
     """Share of the models whose table scores less than random tables of its width."""
     models, values = subject.all(FULL)
     random = np.stack([subject.score(model, RANDOM) for model in models], axis=1)
-    return [Part("share of models below random tables", (values < random).mean(axis=1), 0.5, math.inf, "share")]
+    return [
+        Part(
+            "share of models below random tables",
+            (values < random).mean(axis=1),
+            0.5,
+            unit="share",
+            above_chance=subject.above_chance(*np.minimum(values, random).T),
+            needed=LEAST_MODELS,
+        )
+    ]
 
 
 @_statistic
 def smaller_range(subject: Subject, *, than: str, variant: str = FULL) -> list[Part]:
     """Highest less lowest score of another suite, less the same of this one."""
     _, values = subject.all(variant)
-    _, others = Subject(subject.panel, subject.panel.models_of(than)).all(variant)
-    return [Part(f"range of {than} less range of the suite", np.ptp(others, axis=1) - np.ptp(values, axis=1))]
+    _, others = Subject(subject.panel, subject.panel.models_of(than), used=subject.used).all(variant)
+    best = subject.above_chance(values.max(axis=1), others.max(axis=1))
+    words = f"range of {than} less range of the suite"
+    return [Part(words, np.ptp(others, axis=1) - np.ptp(values, axis=1), above_chance=best)]
 
 
 @_statistic
 def random_rises(subject: Subject) -> list[Part]:
     """Random tables gain with each doubling of their columns, with every tokenizer."""
     return [
-        Part(f"rise with {name}", resampling.slope(dims, values), unit="score per doubling")
-        for name, (dims, values) in _random_tables(subject).items()
+        Part(
+            f"rise with {owner}",
+            resampling.slope(list(tables.values()), values),
+            unit="score per doubling",
+            above_chance=subject.above_chance(*values.T),
+            needed=min(LEAST_MODELS, len(tables)),
+            trend=_trend(tables, subject.panel, ranks=False),
+        )
+        for owner, (tables, values) in _random_tables(subject).items()
     ]
 
 
 @_statistic
 def tokenizer_order(subject: Subject, *, highest: str, lowest: str) -> list[Part]:
     """Random tables at the greatest common width: one tokenizer above all others, one below."""
-    tables = _random_tables(subject)
+    found = _random_tables(subject)
     for name in (highest, lowest):
-        if name not in tables:
+        if name not in found:
             raise NotRun(f"random tables with the tokenizer {name} were not scored")
-    common = set.intersection(*(set(dims) for dims, _ in tables.values()))
+    common = set.intersection(*(set(tables.values()) for tables, _ in found.values()))
     if not common:
-        raise NotRun("the tokenizers have no width of random tables in common")
+        raise NotTestable("the tokenizers have no width of random tables in common")
     at = max(common)
-    widest = {name: values[:, dims.index(at)] for name, (dims, values) in tables.items()}
-    above = [Part(f"{highest} less {k}, {at} columns", widest[highest] - v) for k, v in widest.items() if k != highest]
-    return above + [
-        Part(f"{k} less {lowest}, {at} columns", v - widest[lowest])
-        for k, v in widest.items()
-        if k not in (highest, lowest)
+    widest = {name: values[:, list(tables.values()).index(at)] for name, (tables, values) in found.items()}
+    pairs = [(highest, name) for name in widest if name != highest]
+    pairs += [(name, lowest) for name in widest if name not in (highest, lowest)]
+    return [
+        Part(
+            f"{a} less {b}, {at} columns",
+            widest[a] - widest[b],
+            above_chance=subject.above_chance(widest[a], widest[b]),
+        )
+        for a, b in pairs
     ]
 
 
-def _random_tables(subject: Subject) -> dict[str, tuple[list[int], np.ndarray]]:
-    """Widths and scores ``[1 + resamples, widths]`` of random tables, by tokenizer."""
+def _random_tables(subject: Subject) -> dict[str, tuple[dict[tuple[str, str], int], np.ndarray]]:
+    """By tokenizer the cells of random tables with their columns, and their scores ``[1 + resamples, widths]``."""
     panel = subject.panel
     found = {}
     for owner in subject.tokenizers:
         known = [panel.variants(owner, word) for word in published_scores.RANDOMS]
         names = next((names for names in known if len(names) > 1), None)
         if names:
-            dims = [int(name.split(":")[1]) for name in names]
-            found[owner] = (dims, np.stack([panel.cells[owner, name] for name in names], axis=1))
+            tables = {(owner, name): int(name.split(":")[1]) for name in names}
+            subject.used.update(tables)
+            found[owner] = (tables, np.stack([panel.cells[cell] for cell in tables], axis=1))
     if not found:
         raise NotRun("random tables of several widths were not scored")
     return found
@@ -456,18 +499,22 @@ def _random_tables(subject: Subject) -> dict[str, tuple[list[int], np.ndarray]]:
 
 @_statistic
 def gain_since(
-    subject: Subject, *, share: float, low: float = 0.0, high: float = math.inf, variant: str = FULL
+    subject: Subject, *, share: float, margin: Mapping[str, float] | None = None, variant: str = FULL
 ) -> list[Part]:
-    """Last checkpoint less the first that was scored at or after a share of training, mean over models."""
-    gains = []
+    """Last checkpoint less the last one of the time between half a share of training and that share, mean of models."""
+    pairs = []
     for model in subject.models:
         last = subject.panel.models.loc[model, "step"]
-        earlier = [step for step in subject.panel.steps(model) if step >= share * last] if last > 0 else []
+        earlier = [step for step in subject.panel.steps(model) if share / 2 <= step / last <= share] if last > 0 else []
         if earlier:
-            gains.append(subject.score(model, variant) - subject.score(model, f"{FULL}@{earlier[0]}"))
-    if not gains:
-        raise NotRun(f"no checkpoint between {share:.0%} and the end of training was scored")
-    return [Part(f"gain since {share:.0%} of training, mean of models", np.mean(gains, axis=0), low, high)]
+            pairs.append((subject.score(model, variant), subject.score(model, f"{FULL}@{earlier[-1]}")))
+    if not pairs:
+        raise NotTestable(f"no checkpoint between {share / 2:.3g} and {share:.3g} of training was scored")
+    last, earlier = np.mean(pairs, axis=0)
+    size, stated = (math.inf, "") if margin is None else subject.margin(margin)
+    low = 0.0 if margin is None else -size
+    words = f"gain since {share:.0%} of training or shortly before, mean of {len(pairs)} models"
+    return [Part(words, last - earlier, low, size, above_chance=subject.above_chance(last, earlier), margin=stated)]
 
 
 @_statistic
@@ -477,8 +524,7 @@ def same_table(subject: Subject, *, models: list[str], variant: str) -> list[Par
     if None in found:
         raise NotRun(f"{models[found.index(None)]} was not scored as {variant}")
     equal = float(len(set(found)) == 1)
-    # The same in every resample; a certain answer.
-    return [Part(f"{' and '.join(models)} are equal, {variant}", np.full(2, equal), 0.5, math.inf, "share")]
+    return [Part(f"{' and '.join(models)} are equal, {variant}", np.array([equal]), 0.5, unit="share")]
 
 
 @_statistic
@@ -486,69 +532,44 @@ def clearer_elsewhere(subject: Subject, *, variant: str = FULL) -> list[Part]:
     """Rank correlation of width and score on tasks of other kinds, in the mean, less the same here."""
     models, values = subject.all(variant)
     sizes = subject.sizes(models)
-    correlations = []
+    here = subject.trend(models, variant, ranks=True)
+    correlations, trends, above = [], [], list(subject.above_chance(*values.T))
     for panel in subject.other.values():
         elsewhere = Subject(panel, [model for model in models if model in panel.models.index])
         if len(elsewhere.models) == len(models):
             correlations.append(resampling.kendall(sizes, elsewhere.all(variant)[1]))
+            trends.append(elsewhere.trend(models, variant, ranks=True))
     if not correlations:
         raise NotRun("the models were scored on no task of another kind")
-    gain = np.mean(correlations, axis=0) - resampling.kendall(sizes, values)
-    return [Part(f"rank correlation on {len(correlations)} other tasks less that here", gain, unit="tau")]
+    if any(found.sizes != here.sizes for found in trends):
+        raise NotTestable("the tasks were scored with different training runs")
+    weights = (*[1 / len(trends)] * len(trends), -1.0)
+    return [
+        Part(
+            f"rank correlation on {len(correlations)} other tasks less that here",
+            np.mean(correlations, axis=0) - resampling.kendall(sizes, values),
+            unit="tau",
+            above_chance=tuple(above),
+            needed=LEAST_MODELS,
+            trend=Trend(here.sizes, np.concatenate([found.scores for found in (*trends, here)]), True, weights),
+        )
+    ]
 
 
 @_statistic
 def experiment(subject: Subject, *, needs: str) -> list[Part]:
     """What no scored table can tell; the entry says what would."""
-    raise NotRun(needs)
+    raise NotTestable(needs)
 
 
-def load(path: Path, known: Mapping[str, Callable[..., list[Part]]] = STATISTICS) -> list[Claim]:
-    """Read the entries of a ``claims.yaml``.
-
-    Args:
-        path: the file.
-        known: the statistics that entries may name.
-
-    Raises:
-        EmbscaleError: the file is missing or an entry is not as it should be; it says which.
-    """
-    try:
-        entries = yaml.safe_load(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise EmbscaleError(f"{path}: no such file; the claims are in workflow/") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise EmbscaleError(f"{path}: not YAML ({str(error).splitlines()[0]})") from error
-    if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
-        raise EmbscaleError(f"{path}: expected claims by their id, each a group of keys")
-    return [_claim(path, str(name), entry, known) for name, entry in entries.items()]
-
-
-def _claim(path: Path, name: str, entry: dict[str, Any], known: Mapping[str, Callable[..., list[Part]]]) -> Claim:
-    where = f"{path}: {name}"
-    needed = {"words", "suite", "statistic", "figure"}
-    if missing := needed - set(entry):
-        raise EmbscaleError(f"{where}: lacks {', '.join(sorted(missing))}")
-    if unknown := set(entry) - needed - {"arguments", "no_ladder"}:
-        raise EmbscaleError(f"{where}: unknown key {', '.join(sorted(unknown))}")
-    if entry["statistic"] not in known:
-        raise EmbscaleError(f"{where}: no statistic {entry['statistic']!r}; known are {', '.join(known)}")
-    function = inspect.signature(known[entry["statistic"]])
-    try:
-        function.bind(None, **entry.get("arguments", {}))
-    except TypeError as error:
-        raise EmbscaleError(f"{where}: arguments of {entry['statistic']}: {error}") from error
-    return Claim(name, **entry)
-
-
-NOTHING = Panel(pd.DataFrame(columns=["suite", "dims", "tokenizer", "step"]), {}, {}, 0)
+NOTHING = Panel(pd.DataFrame(columns=["suite", "dims", "tokenizer", "step"]), {}, {}, 0, 0, np.empty(0))
 
 
 def panel(per_query: pd.DataFrame, *, task: str, metric: str, resamples: int, seed: int) -> Panel:
     """Gather the scores on one task by one metric.
 
     Args:
-        per_query: columns `KEYS`, ``query`` and ``score``; one row per score and query.
+        per_query: columns `KEYS`, ``query``, ``cluster`` and ``score``; one row per score and query.
         task: name of the task.
         metric: MTEB's name of the metric.
         resamples: bootstrap resamples.
@@ -570,9 +591,9 @@ def panel(per_query: pd.DataFrame, *, task: str, metric: str, resamples: int, se
     wide = rows.set_index(["query", *keys])["score"].unstack(keys).sort_index().sort_index(axis=1)
     if wide.isna().to_numpy().any():
         raise EmbscaleError(f"task {task}: scores were made on different queries, or some are missing")
-    values = wide.to_numpy()
-    means = np.vstack([values.mean(axis=0), resampling.bootstrap_means(values, resamples=resamples, seed=seed)])
-    return _panel(wide.columns.to_frame(index=False), means, len(wide), task)
+    clusters = rows.drop_duplicates("query").set_index("query")["cluster"].loc[wide.index]
+    resampled = Resamples(clusters.to_numpy(), resamples=resamples, seed=seed)
+    return _panel(wide.columns.to_frame(index=False), wide.to_numpy().T, task, resampled)
 
 
 def _filled(column: pd.Series) -> pd.Series:
@@ -580,8 +601,15 @@ def _filled(column: pd.Series) -> pd.Series:
     return column.fillna(NONE if pd.api.types.is_numeric_dtype(column) else "")
 
 
-def _panel(keys: pd.DataFrame, means: np.ndarray, queries: int, task: str) -> Panel:
-    """Name every column of `means`, and take the mean over seeds."""
+def _panel(keys: pd.DataFrame, scores: np.ndarray, task: str, resampled: Resamples | None) -> Panel:
+    """Name every score, and take the means over training runs and over draws.
+
+    Args:
+        keys: a row for each score.
+        scores: ``[scores, queries]``.
+        task: named in errors.
+        resampled: of the queries; without it there are no resamples.
+    """
     # What has no table as it is, such as random tables and plain token overlap, belongs to its tokenizer.
     is_trained = keys["model"].isin(keys.loc[keys["variant"] == FULL, "model"])
     trained = keys[is_trained]
@@ -590,22 +618,42 @@ def _panel(keys: pd.DataFrame, means: np.ndarray, queries: int, task: str) -> Pa
     earlier = trained.index[~is_last]
     names[earlier] += "@" + keys.loc[earlier, "step"].astype(int).astype(str)
     owners = keys["model"].where(is_trained, keys["tokenizer"])
+    keys = keys.assign(run=keys.get("run", NONE))
     full = trained[(trained["variant"] == FULL) & is_last]
-    if full["model"].duplicated().any():
-        model = full.loc[full["model"].duplicated(), "model"].iloc[0]
-        raise EmbscaleError(
-            f"task {task}: {model} has several scores as {FULL}; choose one way of scoring with --where "
-            "(such as --where special_tokens=exclude --where pooling=mean)"
-        )
-    models = full.set_index("model")[["suite", "dim", "tokenizer", "step"]].rename(columns={"dim": "dims"})
-    cells, seeds, digests = {}, {}, {}
+    models = full.drop_duplicates("model").set_index("model")[["suite", "dim", "tokenizer", "step"]]
+    cells, runs, digests = {}, {}, {}
     for (owner, name), members in keys.groupby([owners, names], sort=False).groups.items():
-        if keys.loc[members, "seed"].duplicated().any():
-            raise EmbscaleError(f"task {task}: {owner} has several scores as {name}; choose with --where")
-        cells[owner, name] = means[:, members].mean(axis=1)
-        seeds[owner, name] = means[0, members]
-        digests[owner, name] = str(keys.loc[members[0], "table_sha256"]) if "table_sha256" in keys else ""
-    return Panel(models, cells, seeds, queries, digests)
+        if keys.loc[members, ["run", "seed"]].duplicated().any():
+            raise EmbscaleError(
+                f"task {task}: {owner} has several scores as {name}; choose one way of scoring with --where "
+                "(such as --where special_tokens=exclude --where length=64)"
+            )
+        of_run = keys.loc[members, "run"]
+        several = len(of_run.unique()) > 1
+        # The columns that a run was padded with are no run, so that their draws are averaged within it.
+        units = (of_run if several else keys.loc[members, "seed"]).sort_values(kind="stable")
+        values = np.stack([scores[group].mean(axis=0) for _, group in units.groupby(units).groups.items()])
+        runs[owner, name] = values.mean(axis=1)
+        measured = np.array([values.mean()])
+        # One run alone has no deviation; the runs of one model vary together in everything that is done to its table.
+        cells[owner, name] = (
+            measured
+            if resampled is None
+            else np.concatenate([measured, _draws(resampled, values, owner if several else f"{owner} {name}")])
+        )
+        made = sorted(set(keys.loc[members, "table_sha256"].astype(str))) if "table_sha256" in keys else []
+        digests[owner, name] = " ".join(made)
+    chance = next((draws for (_, name), draws in cells.items() if name == CHANCE), np.empty(0))
+    clusters = 0 if resampled is None else resampled.clusters
+    queries = 0 if resampled is None else resampled.queries
+    return Panel(models.rename(columns={"dim": "dims"}), cells, runs, queries, clusters, chance, digests)
+
+
+def _draws(resampled: Resamples, values: np.ndarray, runs: str) -> np.ndarray:
+    """The mean in every resample of runs and clusters of queries; NaN if all queries are one cluster."""
+    if resampled.clusters < 2:
+        return np.full(resampled.resamples, np.nan)
+    return resampled.draws(values, runs)
 
 
 def _variant(row: Mapping[str, Any]) -> str:
@@ -615,7 +663,10 @@ def _variant(row: Mapping[str, Any]) -> str:
 
 
 def published_panel(rows: pd.DataFrame, *, task: str, metric: str) -> Panel:
-    """The study's own numbers that are not known to be wrong, as a panel without resamples."""
+    """The study's own numbers that are not known to be wrong, as a panel without resamples.
+
+    It tells no score of a random ranking; on its tasks that is below 0.001, and is taken to be 0.
+    """
     rows = rows[(rows["task"] == task) & (rows["metric"] == metric) & rows["valid"]]
     keys = rows.assign(dim=rows["dims"], step=NONE, table_sha256="").reset_index(drop=True)
     # The baselines by tokenizer stand for themselves; those by model repeat one seed of them.
@@ -623,7 +674,8 @@ def published_panel(rows: pd.DataFrame, *, task: str, metric: str) -> Panel:
     keys[["variant_dims", "seed"]] = keys[["variant_dims", "seed"]].fillna(NONE)
     if keys.empty:
         return NOTHING
-    return _panel(keys, keys["value"].to_numpy(np.float64)[None, :], 0, task)
+    found = _panel(keys, keys["value"].to_numpy(np.float64)[:, None], task, None)
+    return replace(found, chance=np.zeros(1))
 
 
 def ledger(
@@ -635,138 +687,86 @@ def ledger(
     task: str,
     metric: str,
     other: Mapping[str, Panel] | None = None,
+    rows: str = "",
+    command: str = "",
 ) -> pd.DataFrame:
-    """A row for each claim about its own models, and where the ladder was scored another about the ladder.
+    """A row for each claim: the verdict on its own models, and what the ladder shows in their place.
 
     Args:
         claims: what is claimed.
-        printed: the study's own scores, from `published.load`.
-        scored: ours, on the study's task.
+        printed: the study's own scores, from `published_scores.load`.
+        scored: ours, on the task on which published models were scored.
         ladder: ours, on the ladder's task.
-        task: the study's task.
+        task: on which published models were scored.
         metric: MTEB's name of the metric.
         other: our scores on tasks of other kinds, by task.
+        rows: where the scores of every query are, for the ledger.
+        command: that recomputes the ledger.
 
     Returns:
-        Columns `COLUMNS`.
+        Columns `embscale.claims.verdicts.COLUMNS`.
     """
     others = other or {}
     study = published_scores.suites(printed)
-    paper = published_panel(printed, task=task, metric=metric)
     # The study's own weights may have another name now, and one with the suite's where another suite uses it too.
     names = {name: f"{suite}/{name}" for suite, models in study.items() for name in models}
     names |= published_scores.RENAMED
     names = {name: now for name, now in names.items() if now in scored.models.index}
-    rows = []
+    ladder_models = ladder.models_of(LADDER)
+    ladder_tokenizers = list(ladder.models.loc[ladder_models, "tokenizer"].unique())
+    found, parts = [], {}
     for claim in claims:
         own = study.get(claim.suite, [model for models in study.values() for model in models])
-        there = [names.get(name, name) for name in own if names.get(name, name) in scored.models.index]
-        missing = [name for name in own if names.get(name, name) not in scored.models.index]
         tokenizers = list(printed.loc[printed["model"].isin(own), "tokenizer"].unique())
-        parts = _parts(claim, Subject(scored, there, names, tokenizers=tokenizers, other=others))
-        published_models = [name for name in own if name in paper.models.index]
-        said = _printed(claim, Subject(paper, published_models, tokenizers=tokenizers), parts)
-        if claim.statistic in OF_TOKENIZERS:
-            there = [name for name in tokenizers if any(owner == name for owner, _ in scored.cells)]
-            missing = [name for name in tokenizers if name not in there]
-        elif claim.statistic in OF_NAMED:
-            missing = []
-        rows.append(_row(claim, claim.suite, parts, scored, there, missing) | said)
-    ladder_models = ladder.models_of(LADDER)
-    tokenizers = list(ladder.models.loc[ladder_models, "tokenizer"].unique())
-    for claim in claims if ladder_models else ():
+        paper = published_panel(printed, task=claim.task, metric=metric)
+        there = Subject(paper, [name for name in own if name in paper.models.index], tokenizers=tokenizers)
+        if claim.task == task:
+            models = [names.get(name, name) for name in own if names.get(name, name) in scored.models.index]
+            published = _tested(claim, Subject(scored, models, names, tokenizers=tokenizers, other=others), own)
+        else:
+            published = Tested(f"none of its models was scored on {claim.task}", ran=False)
         places = places_of(study.get(claim.suite, []), ladder_models)
-        subject = Subject(ladder, ladder_models, places, loose=True, tokenizers=tokenizers, other=others)
-        rows.append(_row(claim, LADDER, claim.no_ladder or _parts(claim, subject), ladder, ladder_models, []))
-    return corrected(pd.DataFrame(rows, columns=COLUMNS))
+        beside = _tested(
+            claim, Subject(ladder, ladder_models, places, loose=True, tokenizers=ladder_tokenizers, other=others), []
+        )
+        if claim.no_ladder:
+            beside = Tested(claim.no_ladder)
+        elif not ladder_models:
+            beside = Tested("the ladder was not scored", ran=False)
+        parts[claim.id] = beside.found
+        help_ = STATISTICS[claim.statistic].__doc__ or ""
+        said = _tested(claim, there, []).found
+        found.append(verdicts.ledger_row(claim, published, beside, said, help_=help_, rows=rows, command=command))
+    return verdicts.ledger(found, verdicts.same_tests(parts))
 
 
-def corrected(table: pd.DataFrame) -> pd.DataFrame:
-    """Correct the p-values for their family, and with them the verdicts.
+def _tested(claim: Claim, subject: Subject, own: Sequence[str]) -> Tested:
+    """Put a claim to the scores of a subject; `own` are the claim's models or tokenizers, of which some may lack."""
+    panel = subject.panel
 
-    Claims tested on the ladder are a different question from the study's, so they are a separate family.
-    """
-    for family in (table["suite"] == LADDER, table["suite"] != LADDER):
-        tested = table.index[family & table["p"].notna()]
-        table.loc[tested, "p_holm"] = resampling.holm(table.loc[tested, "p"].to_list())
-    table.loc[table["p_holm"] >= ALPHA, "verdict"] = "unresolved"
-    return table
+    def about() -> dict[str, Any]:
+        of_tokenizers = claim.statistic in OF_TOKENIZERS
+        models = [owner for owner in subject.tokenizers if any(owner == name for name, _ in subject.used)]
+        models = models if of_tokenizers else list(subject.models)
+        wanted = subject.tokenizers if of_tokenizers else [subject.named.get(name, name) for name in own]
+        missing = [] if claim.statistic in OF_NAMED or not own else [name for name in wanted if name not in models]
+        runs = min((len(panel.runs[cell]) for cell in subject.used), default=0)
+        clustered = panel.clusters != panel.queries
+        return {
+            "models": models,
+            "n": panel.queries,
+            "over": f"queries in {panel.clusters:,} clusters" if clustered else "queries",
+            "runs": runs,
+            "remark": f"without {', '.join(missing)}, which were not scored" if missing else "",
+        } | ({} if models else {"ran": False})
+
+    return verdicts.tested(lambda: STATISTICS[claim.statistic](subject, **claim.arguments), about)
 
 
 def places_of(models: Sequence[str], ladder: Sequence[str]) -> dict[str, str]:
     """Match each model of a suite with the ladder's model at the same position in the order of widths."""
     scale = (len(ladder) - 1) / max(1, len(models) - 1)
-    return {model: ladder[round(rank * scale)] for rank, model in enumerate(models)}
-
-
-def _parts(claim: Claim, subject: Subject) -> list[Part] | str:
-    """The parts of a claim, or why there are none."""
-    try:
-        return STATISTICS[claim.statistic](subject, **claim.arguments)
-    except NotRun as reason:
-        return f"{reason}"
-
-
-def decide(parts: Sequence[Part]) -> tuple[Part, Estimate]:
-    """The part that decides the claim, with the p-value of the whole claim."""
-    estimates = [(part, part.estimate()) for part in parts]
-    outside = [(part, found) for part, found in estimates if not part.holds]
-    if not outside:
-        return max(estimates, key=lambda pair: pair[1].p)
-    part, found = min(outside, key=lambda pair: pair[1].p)
-    return part, Estimate(found.value, found.low, found.high, min(1.0, found.p * len(parts)))
-
-
-def _row(
-    claim: Claim, suite: str, found: list[Part] | str, scored: Panel, models: Sequence[str], missing: Sequence[str]
-) -> dict[str, Any]:
-    """A row of the ledger, before the correction for the family."""
-    help_ = STATISTICS[claim.statistic].__doc__ or ""
-    row = entry(claim, suite, found, help_=help_, models=models, n=scored.queries)
-    if isinstance(found, str):
-        return row
-    if claim.statistic in CERTAIN:
-        row["p"] = math.nan
-    left_out = [f"without {', '.join(missing)}, which were not scored"] if missing else []
-    return row | {"detail": "; ".join([*filter(None, [row["detail"]]), *left_out])}
-
-
-def entry(
-    claim: Claim, suite: str, found: list[Part] | str, *, help_: str, models: Sequence[str], n: int
-) -> dict[str, Any]:
-    """A row of a ledger, columns `COLUMNS`, before the correction for the family.
-
-    Args:
-        claim: what is claimed.
-        suite: of whose models it is asked.
-        found: its parts, or why there are none.
-        help_: of the statistic; the first line stands where there are no parts.
-        models: that it was asked of.
-        n: what the intervals are over.
-    """
-    row: dict[str, Any] = dict.fromkeys(COLUMNS)
-    row |= {"claim": claim.id, "suite": suite, "words": claim.words, "figure": claim.figure, "verdict": "not run"}
-    row |= {"statistic": help_.partition("\n")[0].rstrip("."), "models": " ".join(models)}
-    row |= {"p": math.nan, "p_holm": math.nan}
-    if isinstance(found, str):
-        return row | {"detail": f"{found.rstrip('.')}."}
-    part, result = decide(found)
-    row |= {"unit": part.unit, "expected": part.expected, "statistic": part.words, "n": n, "p": result.p}
-    row |= {"effect": result.value, "ci_low": result.low, "ci_high": result.high}
-    row["verdict"] = "reproduced" if all(part.holds for part in found) else "not reproduced"
-    return row | {"detail": f"the weakest of {len(found)} parts" if len(found) > 1 else ""}
-
-
-def _printed(claim: Claim, subject: Subject, ours: list[Part] | str) -> dict[str, Any]:
-    """What the study's own numbers give for the part that decides with ours, else for their weakest."""
-    parts = _parts(claim, subject)
-    if isinstance(parts, str):
-        return {}
-    words = "" if isinstance(ours, str) else decide(ours)[0].words
-    shown = next((part for part in parts if part.words == words), min(parts, key=lambda part: part.excess))
-    said = {"published_effect": shown.value, "published_holds": all(part.holds for part in parts)}
-    about = {"unit": shown.unit, "expected": shown.expected, "statistic": shown.words}
-    return said | about if isinstance(ours, str) else said
+    return {model: ladder[round(rank * scale)] for rank, model in enumerate(models)} if ladder else {}
 
 
 # Columns of `describe`.
@@ -824,9 +824,11 @@ def _trends(scored: Panel) -> Iterator[dict[str, Any]]:
         ):
             found = function(sizes, values)
             yield _described(suite, quantity, "", resampling.estimate(found[0], found[1:]), scored.queries)
-        over_models = resampling.permutation_test(sizes, values[0])
+        runs = subject.trend(models, FULL, ranks=True)
+        tau = float(resampling.kendall(runs.sizes, runs.scores)[0])
+        over_models = Estimate(tau, math.nan, math.nan, runs.p())
         yield _described(
-            suite, "Kendall's tau-b, had the widths been dealt at random", "", over_models, len(models), "models"
+            suite, "Kendall's tau-b, had the widths been dealt at random", "", over_models, len(runs.sizes), "runs"
         )
         for model, share in zip(models, resampling.argmax_distribution(values[1:]), strict=True):
             nothing = Estimate(float(share), math.nan, math.nan, math.nan)
@@ -834,7 +836,7 @@ def _trends(scored: Panel) -> Iterator[dict[str, Any]]:
 
 
 def _bands(scored: Panel) -> Iterator[dict[str, Any]]:
-    for (owner, name), values in scored.seeds.items():
+    for (owner, name), values in scored.runs.items():
         kind, _, columns = name.partition(":")
         if kind in published_scores.RANDOMS:
             band, item = resampling.seed_band(values), f"{owner}, {columns} columns, {kind}"
@@ -884,34 +886,6 @@ def _regression(
     for term in terms:
         unknown = Estimate(math.nan, math.nan, math.nan, math.nan)
         yield _described("all", quantity, TERMS[term], fitted.coefficients.get(term, unknown), queries)
-
-
-def claims_table(rows: pd.DataFrame) -> str:
-    """Markdown rows of the claims that were put to scores; all that the ledger knows of them is in its CSV."""
-    run = rows[rows["verdict"] != "not run"]
-    if run.empty:
-        return "None of the claims could be put to the scores of this study.\n"
-    lines = [["claim", "the study says", "asked here", "found", "p (Holm)", "verdict"]]
-    for row in run.itertuples(index=False):
-        scale = UNITS.get(row.unit, 1)
-        what = row.statistic + (f" ({row.detail})" if isinstance(row.detail, str) and row.detail else "")
-        said = f"; said to be {row.expected}" if isinstance(row.expected, str) and row.expected else ""
-        interval = f"{row.effect * scale:.2f} [{row.ci_low * scale:.2f}, {row.ci_high * scale:.2f}]"
-        p = "" if pd.isna(row.p_holm) else f"{row.p_holm:.2g}"
-        asked = escape(f"{row.suite}: {what}{said}")
-        lines.append([row.claim, escape(row.words), asked, interval, p, f"**{row.verdict}**"])
-    return markdown_table(lines)
-
-
-def not_run_table(rows: pd.DataFrame) -> str:
-    """Markdown rows of the claims that were not run, with the reason."""
-    missing = rows[rows["verdict"] == "not run"]
-    if missing.empty:
-        return "Every claim was run.\n"
-    lines = [["claim", "the study says", "to be asked of", "not run because"]]
-    for row in missing.itertuples(index=False):
-        lines.append([row.claim, *map(escape, (row.words, row.suite, row.detail))])
-    return markdown_table(lines)
 
 
 def description_table(rows: pd.DataFrame) -> str:

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
     """Read, test, correct, write."""
     import pandas as pd
 
-    from embscale.claims import published_scores, table_claims
+    from embscale.claims import published_scores, table_claims, verdicts
     from embscale.statistics import resampling
 
     pins = [args.pins] if args.pins.exists() else []
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     outputs = [args.output, args.trends, *(args.tables / f"{name}.md" for name in TABLES)]
     others = dict(_pair(text) for text in args.other_tasks)
     with write_with_provenance(args, inputs=inputs, outputs=outputs) as (csv, trends, *tables):
-        entries = table_claims.load(args.claims)
+        entries = verdicts.load(args.claims, table_claims.STATISTICS)
         rows = _read(args.scores, {args.metric, *others.values()}, args.where)
 
         def panel(task: str, metric: str) -> Panel:
@@ -83,6 +83,8 @@ def run(args: argparse.Namespace) -> None:
             task=args.task,
             metric=args.metric,
             other={task: panel(task, metric) for task, metric in others.items()},
+            rows=verdicts.folders(args.scores, args.output),
+            command=verdicts.recomputed_by(args.command, args.output),
         )
         ledger.to_csv(csv, index=False)
         known = table_claims.facts(args.registry, args.pins)
@@ -93,8 +95,8 @@ def run(args: argparse.Namespace) -> None:
         described.to_csv(trends, index=False)
         along = resampling.confounds(known[known["suite"].isin(published_scores.suites(printed))])
         texts = (
-            table_claims.claims_table(ledger),
-            table_claims.not_run_table(ledger),
+            verdicts.claims_table(ledger),
+            verdicts.not_run_table(ledger),
             table_claims.description_table(described),
             table_claims.confounds_table(along),
         )

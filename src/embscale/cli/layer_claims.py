@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, test, correct, write."""
-    from embscale.claims import layer_claims, published_scores, table_claims
+    from embscale.claims import layer_claims, published_scores, verdicts
 
     paths = {kind: getattr(args, kind) for kind in KINDS}
     inputs = [*(path for several in paths.values() for path in several), args.claims, published_scores.LAYERS_FILE]
@@ -49,12 +49,19 @@ def run(args: argparse.Namespace) -> None:
         not_run,
         compared,
     ):
-        entries = table_claims.load(args.claims, layer_claims.STATISTICS)
+        entries = verdicts.load(args.claims, layer_claims.STATISTICS)
         frames = {kind: _read(several) for kind, several in paths.items() if several}
-        ledger = layer_claims.ledger(entries, frames, texts=args.texts, other_texts=args.other_texts)
+        ledger = layer_claims.ledger(
+            entries,
+            frames,
+            texts=args.texts,
+            other_texts=args.other_texts,
+            files={kind: verdicts.folders(several, args.output) for kind, several in paths.items() if several},
+            command=verdicts.recomputed_by(args.command, args.output),
+        )
         ledger.to_csv(csv, index=False)
-        run_.write_text(table_claims.claims_table(ledger), "utf-8")
-        not_run.write_text(table_claims.not_run_table(ledger), "utf-8")
+        run_.write_text(verdicts.claims_table(ledger), "utf-8")
+        not_run.write_text(verdicts.not_run_table(ledger), "utf-8")
         rows = layer_claims.read(frames)
         both = layer_claims.beside_published(rows["probes"], rows["grid"])
         compared.write_text(published_scores.layer_comparison_table(both), "utf-8")
