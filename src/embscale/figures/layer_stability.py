@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -11,7 +10,7 @@ from embscale.plotting import theme
 from embscale.rows.labels import PERCENT
 
 COLUMNS = (
-    "model", "width", "experiment", "weights", "choice", "k", "seed", "metric", "value", "ci_low", "ci_high", "n",
+    "model", "width", "experiment", "weights", "choice", "k", "seed", "metric", "value", "n",
 )  # fmt: skip
 
 LINES = {
@@ -30,25 +29,22 @@ def _shown(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
         for name, (choice, weights) in LINES.items()
     }
     if all(line["value"].isna().all() for name, line in kinds.items() if name != "random sets"):
-        raise NothingToShow("Overlaps need two seeds or more, and there is one: this was **not run**.")
+        raise NothingToShow("Overlaps need two splits or more, and there is one: this was **not run**.")
     return kinds
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A line for each scale of the weights, with intervals; dashed, what random sets have in common."""
+    """A line for each scale of the weights; dashed, what random sets have in common."""
     kinds = _shown(rows)
     colours = theme.category_colours(list(kinds))
     figure = theme.figure(height=4.0)
     axes = figure.subplots()
-    for number, (name, line) in enumerate(kinds.items()):
-        value, low, high = (line[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
+    for name, line in kinds.items():
+        value = line["value"].to_numpy() * PERCENT
         if name == "random sets":
             axes.plot(line["k"], value, color=theme.MUTED, linestyle="--", linewidth=1.4, label=name)
             continue
-        # Apart, so that their intervals do not hide each other.
-        places = line["k"] * 2 ** (0.06 * (2 * number - 1))
-        errors = np.maximum(0, np.nan_to_num((value - low, high - value)))
-        axes.errorbar(places, value, errors, color=colours[name], marker="o", label=name)
+        axes.plot(line["k"], value, color=colours[name], marker="o", label=name)
     theme.log2_ticks(axes, kinds["random sets"]["k"].tolist())
     axes.set_ylim(0, 105)
     axes.set_xlabel(f"most frequent dimensions of {int(rows['width'].min())}")
@@ -64,6 +60,6 @@ def describe(rows: pd.DataFrame) -> str:
     parts = [f"{name} {line[line['k'] == k]['value'].iloc[0] * PERCENT:.0f} %" for name, line in kinds.items()]
     pairs = int(kinds["weights as they are (the study's)"]["n"].max())
     return (
-        "Lines of the share of the most frequent dimensions that two runs have in common, mean over "
-        f"{pairs} pairs of runs, against how many are looked at. Of {k}: {', '.join(parts)}."
+        "Lines of the share of the most frequent dimensions that the classifiers of two splits of the same texts have "
+        f"in common, mean over {pairs} pairs of splits, against how many are looked at. Of {k}: {', '.join(parts)}."
     )

@@ -21,7 +21,7 @@ from embscale.layers.classifiers import LOGISTIC_REGRESSION, Linear, Settings, l
 from embscale.layers.examples import NO_CONTROL, RAW, Examples, Prepare, train_test_split
 from embscale.layers.hidden_states import HiddenStates
 from embscale.layers.probes import KEYS, Condition, Fit, fitted, interval_rows, warn
-from embscale.statistics.resampling import CONFIDENCE, seed_band
+from embscale.statistics import repeated_splits
 
 COLUMNS = [
     *KEYS,
@@ -103,6 +103,11 @@ class Base:
         return self.models[0].weights.shape[1]
 
     @property
+    def shared(self) -> float:
+        """Share of the texts of one split's training set that are in another's."""
+        return 1 - self.settings.test_fraction
+
+    @property
     def layers(self) -> tuple[str, ...]:
         """Names of the classes."""
         return self.trains[0].states.classes
@@ -174,7 +179,7 @@ def ablations(found: Base, *, random_masks: int) -> pd.DataFrame:
     """Run all ablations of one set of classifiers; seed ``all`` aggregates over seeds.
 
     Accuracies are means over all test vectors, with an interval over texts.  Quantities computed from weights are means
-    over seeds, with Student's interval.
+    over splits, with an interval that allows for the texts that their training sets share.
 
     Args:
         found: from `base`.
@@ -241,9 +246,11 @@ def contributions(found: Base) -> Rows:
                 keys = {"weights": scale, "layer": layer, "seed": name}
                 for rank, dimension in enumerate(order[i]):
                     detail = {"experiment": "contribution", "metric": "percent", "k": rank + 1}
-                    yield keys | detail | {"dimension": int(dimension)} | _over_seeds(tops[:, rank])
+                    yield (
+                        keys | detail | {"dimension": int(dimension)} | _over_splits(tops[:, rank], shared=found.shared)
+                    )
                 detail = {"experiment": "sign", "metric": "positive_share", "k": tops.shape[1]}
-                yield keys | detail | _over_seeds((tops > 0).mean(axis=1))
+                yield keys | detail | _over_splits((tops > 0).mean(axis=1), shared=found.shared)
 
 
 def cumulative(found: Base) -> Rows:
@@ -257,16 +264,17 @@ def cumulative(found: Base) -> Rows:
     kinds.append(("random", "", np.stack([np.random.default_rng(s).standard_normal(shape) for s in found.seeds])))
     ks = np.unique(np.linspace(1, found.width, min(CURVE_POINTS, found.width)).round().astype(int))
     for choice, scale, weights in kinds:
+        shared = 0 if choice == "random" else found.shared
         curves = np.cumsum(-np.sort(-np.stack([shares(some) for some in weights]), axis=2), axis=2)
         for name, some in _seeds_and_all(curves, found.seeds):
             for i, layer in enumerate(found.layers):
                 keys = {"experiment": "cumulative", "choice": choice, "weights": scale, "layer": layer, "seed": name}
                 for share in SHARES:
                     needed = (some[:, i] < share).sum(axis=1) + 1
-                    yield keys | {"metric": f"dimensions_for_{share}_percent"} | _over_seeds(needed)
+                    yield keys | {"metric": f"dimensions_for_{share}_percent"} | _over_splits(needed, shared=shared)
                 if name == "all":
                     for k in ks:
-                        yield keys | {"metric": "percent", "k": int(k)} | _over_seeds(some[:, i, k - 1])
+                        yield keys | {"metric": "percent", "k": int(k)} | _over_splits(some[:, i, k - 1], shared=shared)
 
 
 def stability(found: Base) -> Rows:
@@ -320,16 +328,16 @@ def importance(found: Base, permuted: Sequence[np.ndarray]) -> Rows:
     lost = np.stack(permuted)
     for dimension in range(found.width):
         keys = {"experiment": "importance", "choice": "permuted", "dimension": dimension, "seed": "all"}
-        yield keys | {"metric": "accuracy_change"} | _over_seeds(-lost[:, dimension])
+        yield keys | {"metric": "accuracy_change"} | _over_splits(-lost[:, dimension], shared=found.shared)
     for scale in SCALES:
         percent = np.stack([shares(weights_of(model, scale)).mean(axis=0) for model in found.models])
         for dimension in range(found.width):
             keys = {"experiment": "importance", "weights": scale, "dimension": dimension, "seed": "all"}
-            yield keys | {"metric": "percent"} | _over_seeds(percent[:, dimension])
+            yield keys | {"metric": "percent"} | _over_splits(percent[:, dimension], shared=found.shared)
         ranks = np.array([stats.spearmanr(one, other).statistic for one, other in zip(percent, lost, strict=True)])
         for name, some in _seeds_and_all(ranks, found.seeds):
             keys = {"experiment": "importance", "weights": scale, "seed": name}
-            yield keys | {"metric": "rank_correlation"} | _over_seeds(some)
+            yield keys | {"metric": "rank_correlation"} | _over_splits(some, shared=found.shared)
 
 
 def masks(found: Base, permuted: Sequence[np.ndarray], *, random_masks: int) -> Rows:
@@ -501,28 +509,17 @@ def _seeds_and_all(values: np.ndarray, seeds: Sequence[int]) -> list[tuple[str, 
     return [*((str(s), values[i : i + 1]) for i, s in enumerate(seeds)), ("all", values)]
 
 
-def _over_seeds(values: np.ndarray) -> dict[str, Any]:
-    """Mean over seeds with Student's interval; none for a single seed."""
-    band = seed_band(values)
-    return {"value": band.mean, "ci_low": band.low, "ci_high": band.high, "n": band.seeds}
+def _over_splits(values: np.ndarray, *, shared: float) -> dict[str, Any]:
+    """Mean over splits with its interval, none for a single split; see `repeated_splits.interval`."""
+    low, high = repeated_splits.interval(values, shared=shared)
+    return {"value": float(np.mean(values)), "ci_low": low, "ci_high": high, "n": len(values)}
 
 
 def _over_pairs(overlap: np.ndarray) -> dict[str, Any]:
-    """Mean over pairs of seeds ``[seeds, seeds]``; ``n`` counts pairs.
+    """Mean over pairs of splits ``[splits, splits]``; ``n`` counts pairs.
 
-    Pairs share seeds, so the interval is Student's of the jackknife that leaves out one seed at a time (Efron and
-    Tibshirani 1993, chapter 11); below three seeds there is none.
+    There is no interval: all pairs are of the same texts, and how far they agree is a property of these.
     """
-
-    def mean(chosen: np.ndarray) -> float:
-        pairs = overlap[np.ix_(chosen, chosen)][np.triu_indices(len(chosen), 1)]
-        return float(pairs.mean()) if len(pairs) else math.nan
-
-    seeds = np.arange(len(overlap))
-    value, half = mean(seeds), math.nan
-    if len(seeds) > 2:
-        without = np.array([mean(np.delete(seeds, i)) for i in seeds])
-        error = math.sqrt((len(seeds) - 1) * without.var())
-        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(seeds) - 1)) * error
-    low, high = np.clip([value - half, value + half], 0, 1)
-    return {"value": value, "ci_low": low, "ci_high": high, "n": len(seeds) * (len(seeds) - 1) // 2}
+    pairs = overlap[np.triu_indices(len(overlap), 1)]
+    value = float(pairs.mean()) if len(pairs) else math.nan
+    return {"value": value, "ci_low": math.nan, "ci_high": math.nan, "n": len(pairs)}

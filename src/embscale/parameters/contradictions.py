@@ -13,7 +13,14 @@ def contradictions(config: dict[str, Any]) -> list[str]:
     Args:
         config: the parameters of a study, already checked against its schema.
     """
-    return [*_corpus(config), *_training(config), *_tuning(config), *_scores(config), *_layers(config), *_primer(config)]
+    return [
+        *_corpus(config),
+        *_training(config),
+        *_tuning(config),
+        *_scores(config),
+        *_layers(config),
+        *_primer(config),
+    ]
 
 
 def _corpus(config: dict[str, Any]) -> Iterator[str]:
