@@ -1,7 +1,6 @@
 """What is read from classifiers, against weights and data made for it."""
 
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -168,11 +167,8 @@ def test_overlap_of_seeds_by_hand(found):
     turned = with_weights(found, weights[:, ::-1])
     mixed = replace(same, fits=[same.fits[0], same.fits[1], turned.fits[2]])
     row = of(pd.DataFrame(ablations.stability(mixed)), choice="frequent", weights="raw", k=4).iloc[0]
-    overlaps = {frozenset(pair): float(2 not in pair) for pair in combinations(range(3), 2)}
     assert row["value"] == pytest.approx(1 / 3)
-    without = np.array([overlaps[frozenset({0, 1, 2} - {i})] for i in range(3)])
-    half = stats.t.ppf(0.975, 2) * np.sqrt(2 / 3 * ((without - without.mean()) ** 2).sum())
-    assert (row["ci_low"], row["ci_high"]) == (max(0, 1 / 3 - half), min(1, 1 / 3 + half))
+    assert np.isnan([row["ci_low"], row["ci_high"]]).all() and row["n"] == 3  # pairs of splits of the same texts
     lone = replace(same, fits=same.fits[:1], seeds=SEEDS[:1])
     assert np.isnan(of(pd.DataFrame(ablations.stability(lone)), choice="frequent")["value"]).all()
 
