@@ -32,7 +32,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import InputModule
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from embscale.scoring.retrieval import FolderTask, PooledTexts, Scorer
+from embscale.scoring.mteb_task import FolderTask
+from embscale.scoring.retrieval import PooledTexts, Scorer
 from embscale.tables import random_tables
 from embscale.texts import beir, tokens
 

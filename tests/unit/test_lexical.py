@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from embscale.scoring import lexical
+from embscale.scoring.mteb_task import Search
 from embscale.scoring.retrieval import ArrayTable, Scorer
 from embscale.tables import random_tables
 from embscale.tables.variants import Context, Variant
@@ -40,7 +41,7 @@ def scorer(lists):
 def scores(ranking):
     """The scores of a ranking as a matrix, documents in the order of their names' numbers."""
     found = np.full((QUERIES, DOCUMENTS), np.nan)
-    for i, row in enumerate(ranking.search(None).values()):
+    for i, row in enumerate(Search(ranking).search(None).values()):
         for name, score in row.items():
             found[i, int(name[1:])] = score
     return found
@@ -107,4 +108,4 @@ def test_a_query_without_tokens_scores_0_everywhere():
     data = RetrievalData("T", {"d0": "", "d1": ""}, {"q": ""}, {"q": {"d0": 1}}, "0" * 64)
     scorer = Scorer(data, texts([[1, 2], [3]]), texts([[]]))
     for line in (lexical.overlap, lexical.overlap_idf, lexical.bm25):
-        assert line(scorer).search(None) == {"q": {"d1": 0.0, "d0": 0.0}}
+        assert Search(line(scorer)).search(None) == {"q": {"d1": 0.0, "d0": 0.0}}

@@ -9,17 +9,16 @@ import torch
 from embscale.checkpoints import dtypes
 from embscale.devices import choose_device
 from embscale.errors import EmbscaleError
+from embscale.scoring.metrics import depth_of
+from embscale.scoring.mteb_task import FolderTask, Search, mteb_name
 from embscale.scoring.retrieval import (
     ArrayTable,
-    FolderTask,
     Padding,
     PooledTexts,
     Scorer,
     StoredTable,
     StreamedTable,
     best,
-    depth_of,
-    mteb_name,
     take,
 )
 from embscale.tables import random_tables, table_files
@@ -71,7 +70,7 @@ def test_the_mean_over_queries_is_mtebs_own_score(data, tokenised):
     task = FolderTask(data)
     task.load_data()
     ranking = Scorer(data, *tokenised).rank(random_table(300, 16, 3))
-    result = mteb.evaluate(ranking, task, cache=None, show_progress_bar=False)
+    result = mteb.evaluate(Search(ranking), task, cache=None, show_progress_bar=False)
     scores = result.task_results[0].scores["test"][0]
     for metric in METRICS:
         mean = np.mean([row[metric] for row in task.per_query.values()])
@@ -79,7 +78,7 @@ def test_the_mean_over_queries_is_mtebs_own_score(data, tokenised):
 
 
 def test_a_document_with_the_querys_own_id_is_no_answer(data, tokenised):
-    found = Scorer(data, *tokenised).rank(random_table(300, 16, 0)).search(None)
+    found = Search(Scorer(data, *tokenised).rank(random_table(300, 16, 0))).search(None)
     assert all(query not in documents and len(documents) == 40 for query, documents in found.items())
 
 
@@ -132,7 +131,7 @@ def test_ties_go_to_the_document_whose_id_is_last_as_text():
     order = ["9", "8", "7", "6", "5", "4", "3", "2", "12", "11", "10", "1"]
     for depth, block_bytes in ((100, 2**29), (3, 2**29), (3, 16)):
         scorer = Scorer(data, *groups, depth=depth, block_bytes=block_bytes)
-        assert list(scorer.rank(random_table(3, 7, 0)).search(None)["q"]) == order[:depth]
+        assert list(Search(scorer.rank(random_table(3, 7, 0))).search(None)["q"]) == order[:depth]
     run = {"q": dict.fromkeys(documents, 0.5)}
     expected = pytrec_eval.RelevanceEvaluator(data.qrels, {"map_cut.20"}).evaluate(run)["q"]["map_cut_20"]
     ours = Scorer(data, *groups).per_query(random_table(3, 7, 0), ["map_at_20"])
@@ -144,7 +143,7 @@ def test_equal_texts_tie_exactly_in_any_order_of_their_tokens():
     documents = {f"d{i:03}": list(generator.integers(0, 50, 9)) for i in range(203)}
     documents |= {f"e{i}": generator.permutation(documents["d000"]).tolist() for i in range(5)}
     data, *groups = small(documents, {"q": [1, 2, 3]}, {"q": {"d001": 1}})
-    found = Scorer(data, *groups, depth=300).rank(random_table(50, 100, 0)).search(None)["q"]
+    found = Search(Scorer(data, *groups, depth=300).rank(random_table(50, 100, 0))).search(None)["q"]
     assert len({found[name] for name in ("d000", "e0", "e1", "e2", "e3", "e4")}) == 1
 
 
@@ -152,7 +151,7 @@ def test_a_text_without_tokens_is_a_zero_vector_and_scores_0():
     documents = {"a": [1], "b": [], "c": [2], "d": [0]}
     data, *groups = small(documents, {"q": [1], "empty": []}, {"q": {"a": 1}, "empty": {"a": 1}})
     table = np.array([[0, 0], [1, 0], [-1, 0.5]], np.float32)  # row 0 is all zeros
-    found = Scorer(data, *groups).rank(table).search(None)
+    found = Search(Scorer(data, *groups).rank(table)).search(None)
     assert found["q"] == pytest.approx({"a": 1, "b": 0, "d": 0, "c": -1 / np.sqrt(1.25)})
     assert found["empty"] == dict.fromkeys("dcba", 0.0) and list(found["empty"]) == list("dcba")
 
@@ -171,7 +170,7 @@ def test_documents_of_special_tokens_alone_are_pooled_or_empty(tokenizer_folder,
     table = random_table(300, 16, 0).astype(np.float64)
     query = table[groups[1][0]].mean(axis=0)
     expected = query @ table[0] / np.linalg.norm(query) / np.linalg.norm(table[0]) if special_tokens else 0
-    found = Scorer(data, *groups).rank(table).search(None)["q"]
+    found = Search(Scorer(data, *groups).rank(table)).search(None)["q"]
     assert found == pytest.approx({"a": 1, "empty": expected}, abs=1e-6) and list(found) == ["a", "empty"]
 
 
@@ -179,7 +178,7 @@ def test_a_cosine_that_is_no_number_counts_as_minus_1():
     """Squares that overflow make one; BEIR's exact search sets them to -1."""
     data, *groups = small({"a": [1], "b": [2]}, {"q": [0]}, {"q": {"a": 1}})
     table = np.array([[1, 1], [3e38, 3e38], [1, -1]], np.float32)
-    assert Scorer(data, *groups).rank(table).search(None)["q"] == pytest.approx({"b": 0, "a": -1})
+    assert Search(Scorer(data, *groups).rank(table)).search(None)["q"] == pytest.approx({"b": 0, "a": -1})
 
 
 def test_truncation_counts_special_tokens(tokenizer_folder):

@@ -229,10 +229,11 @@ def test_pooling_goes_into_the_rows(score, table, pooling):
         (["random:300x8"], "expected random:ROWSxDIMS:SEED"),
         (["absent.safetensors"], "absent.safetensors: no such file"),
         (["overlap", "--variants", "cropp:3"], "expected one of full, crop"),
-        (["random:300x8:1", "--variants", "crop:3"], "another random table"),
         (["overlap", "--faithful", "--special-tokens", "exclude"], "--faithful means --special-tokens include"),
         (["overlap", "--metrics", "ndcg"], "such as ndcg_at_10"),
-        (["overlap", "--metrics", "best_at_10"], "MTEB gives"),
+        (["overlap", "--metrics", "best_at_10"], "there are ndcg, map, recall, precision at any depth"),
+        (["overlap", "--faithful", "--lengths", "9"], "--faithful means --lengths all"),
+        (["overlap", "--lengths", "9", "9"], "asked for twice with special_tokens exclude, pooling mean, length 9"),
         (["overlap", "--tokens", "a", "--tokens", "b"], "2 --tokens for 1 --beir"),
         (["overlap", "--tokens", "a", "--max-length", "9"], "--max-length is for making tokens"),
         (["overlap", "overlap"], "occurs twice"),
@@ -248,6 +249,13 @@ def test_what_does_not_fit_is_reported_in_one_line(score, capsys, words, message
     assert isinstance(score(*words), int)
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("embscale score: ") and re.search(message, last), last
+
+
+@pytest.mark.parametrize("length", ["0", "-1", "few", "1.5"])
+def test_a_length_is_a_number_of_tokens_or_all(score, capsys, length):
+    with pytest.raises(SystemExit):
+        score("overlap", f"--lengths={length}")
+    assert f"{length!r}: expected a number of tokens from 1, or all" in capsys.readouterr().err
 
 
 def test_a_table_with_values_that_are_no_numbers_is_reported(score, tmp_path, capsys):

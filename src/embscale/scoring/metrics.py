@@ -31,18 +31,21 @@ class Judgements:
     ) -> None:
         places = {name: place for place, name in enumerate(documents)}
         self.documents = len(documents)
-        keys, gains, self.ideal = [], [], []
+        keys, gains, self.ideal, found = [], [], [], []
         for number, query in enumerate(queries):
             relevant = {document: gain for document, gain in qrels[query].items() if gain > 0}
             keys += [number * self.documents + places[document] for document in relevant]
             gains += list(relevant.values())
             self.ideal.append(sorted(relevant.values(), reverse=True))
+            found.append([gain for document, gain in relevant.items() if document != query])
         order = np.argsort(keys)
         self._keys, self._gains = np.asarray(keys, np.int64)[order], np.asarray(gains, np.float64)[order]
         self.relevant = np.array([len(gains) for gains in self.ideal], np.float64)
         self._ideal_gains: dict[int, np.ndarray] = {}
-        # A query's own document is no candidate; see `embscale.scoring.retrieval`.
+        # A query's own document is no candidate (see `embscale.scoring.retrieval`), even if it is judged relevant.
         self.candidates = np.array([self.documents - (query in places) for query in queries], np.float64)
+        self._relevant_candidates = np.array([len(gains) for gains in found], np.float64)
+        self._mean_gain = np.array([sum(gains) for gains in found]) / np.maximum(self.candidates, 1)
 
     def gains(self, places: np.ndarray, found: np.ndarray) -> np.ndarray:
         """The relevance of ranked documents, ``[queries, depth]``.
@@ -83,22 +86,21 @@ class Judgements:
         probability ``1 / (n (n - 1))``, which average precision needs.
         """
         kind, depth = parse(metric)
-        n, relevant = self.candidates, self.relevant
+        n, found, relevant = self.candidates, self._relevant_candidates, self.relevant
         ranks = np.arange(1, depth + 1)
         shown = np.minimum(depth, n)
         match kind:
             case "ndcg":
-                mean_gain = np.array([sum(gains) for gains in self.ideal]) / n
-                return mean_gain * (_discounts(depth) @ (ranks[:, None] <= n)) / self._ideal_gain(depth)
+                return self._mean_gain * (_discounts(depth) @ (ranks[:, None] <= n)) / self._ideal_gain(depth)
             case "map":
                 # Sum over ranks i of P(i is relevant) times the expected precision there, divided by the relevant ones.
-                others = np.divide(relevant - 1, n - 1, out=np.zeros_like(n), where=n > 1)
+                others = np.divide(found - 1, n - 1, out=np.zeros_like(n), where=n > 1)
                 terms = (1 + (ranks[:, None] - 1) * others) / ranks[:, None] * (ranks[:, None] <= n)
-                return terms.sum(axis=0) / n
+                return found / np.maximum(n, 1) * terms.sum(axis=0) / relevant
             case "recall":
-                return shown / n
+                return shown * found / np.maximum(n, 1) / relevant
             case _:
-                return shown * relevant / n / depth
+                return shown * found / np.maximum(n, 1) / depth
 
     def _ideal_gain(self, depth: int) -> np.ndarray:
         if depth not in self._ideal_gains:

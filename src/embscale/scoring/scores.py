@@ -77,7 +77,7 @@ def by_task(frames: Iterable[pd.DataFrame]) -> list[TaskScores]:
         frames: columns `KEYS`, ``query``, ``cluster``, ``heldout`` and ``score``; a row per score and query.
 
     Raises:
-        EmbscaleError: two scores of a task cover different queries, or one occurs twice.
+        EmbscaleError: two scores of a task cover different queries, or one occurs twice or is not a number.
     """
     parts: dict[str, list[tuple[pd.DataFrame, pd.DataFrame]]] = {}
     for frame in frames:
@@ -98,6 +98,8 @@ def by_task(frames: Iterable[pd.DataFrame]) -> list[TaskScores]:
 
 def _wide(group: pd.DataFrame, task: object) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Scores with a row per query and a column per score, and what is known of each query."""
+    if group["score"].isna().any():
+        raise EmbscaleError(f"task {task}: a score is not a number; make it again with embscale score")
     keys = group[KEYS].astype({name: "str" for name in KEYS if isinstance(group[name].dtype, pd.CategoricalDtype)})
     score = keys.groupby(KEYS, sort=False, dropna=False).ngroup()
     wide = group.assign(score_number=score.to_numpy()).pivot_table(
