@@ -74,12 +74,12 @@ def draw(rows: pd.DataFrame) -> Figure:
     suites = _suites(dev)
     colours = theme.category_colours(list(SUITE_NAMES))
     figure = theme.figure(height=5.2)
-    left, right = figure.subfigures(1, 2, width_ratios=[1.5, 1], squeeze=False)[0]
+    left, right = figure.subfigures(1, 2, width_ratios=[1.3, 1], squeeze=False)[0]
     columns = 2
     grid = left.subplots(-(-len(suites) // columns), columns, sharey=True, squeeze=False)
     for axes, suite in zip(grid.flat, suites, strict=False):
         _grid(axes, dev[dev["suite"] == suite], colours[suite], MARKERS[list(SUITE_NAMES).index(suite)])
-        axes.set_title(SUITE_NAMES[suite], fontsize=11, color=colours[suite], pad=4)
+        axes.set_title(SUITE_NAMES[suite], fontsize=11, pad=4)
         axes.set_xlabel(_setting(dev, suite), fontsize=10)
     for axes in list(grid.flat)[len(suites) :]:
         axes.set_visible(False)
@@ -101,9 +101,9 @@ def draw(rows: pd.DataFrame) -> Figure:
     axes.set_yticks(range(len(ordered)), [SUITE_NAMES[str(suite)] for suite in ordered.index])
     axes.set_xlim(left=0)
     axes.set_ylim(-0.6, len(ordered) - 0.4)
-    axes.set_xlabel(f"{metric_label(rows)}, test queries", fontsize=11)
+    axes.set_xlabel(f"{metric_label(rows)},\ntest queries", fontsize=11)
     if axes.get_legend_handles_labels()[0]:
-        right.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=2)
+        right.legend(*axes.get_legend_handles_labels(), loc="outside upper center")
     return figure
 
 
