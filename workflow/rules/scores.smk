@@ -370,15 +370,16 @@ rule claims:
         tables=subpath(output.claims, parent=True),
         task=config["claims"]["task"],
         ladder_task=config["corpus"]["task"],
+        ladder_length=config["scores"]["lengths"][0],
         special_tokens=config["tokenizer"]["special_tokens"],
         metric=config["scores"]["primary_metric"],
         bootstrap=BOOTSTRAP,
     shell:
         "python src/embscale claims {input.scores:q} --claims {input.claims:q} --registry {input.registry:q}"
         " --pins {input.pins:q} --task {params.task} --ladder-task {params.ladder_task}"
-        " --metric {params.metric} --where pooling=mean --where special_tokens={params.special_tokens}"
-        " {params.bootstrap} --output {output.csv:q} --trends {output.trends:q}"
-        " --tables {params.tables:q} 2> {log:q}"
+        " --ladder-length {params.ladder_length} --metric {params.metric} --where pooling=mean"
+        " --where special_tokens={params.special_tokens} {params.bootstrap} --output {output.csv:q}"
+        " --trends {output.trends:q} --tables {params.tables:q} 2> {log:q}"
 
 
 rule compare:

@@ -26,7 +26,7 @@ import pandas as pd
 from scipy import stats
 
 from embscale.claims import published_scores, verdicts
-from embscale.claims.verdicts import LEAST_MODELS, Claim, NotRun, NotTestable, Part, Tested, Trend
+from embscale.claims.verdicts import LEAST_MODELS, Claim, NotRun, NotTestable, Part, Outcome, Trend
 from embscale.errors import EmbscaleError
 from embscale.layers.names import AFTER_FIRST, FINAL_NORM
 from embscale.rows.selection import LADDER
@@ -782,7 +782,7 @@ def ledger(
     for claim in claims:
         published = _tested(claim, _of_suite(ours, claim.suite, claim.task, other_texts), "")
         beside = replace(ladder, used={})
-        asked = Tested(claim.no_ladder) if claim.no_ladder else _tested(claim, beside, "ladder")
+        asked = Outcome(claim.no_ladder) if claim.no_ladder else _tested(claim, beside, "ladder")
         parts[claim.id] = asked.found
         there = replace(_of_suite(paper, claim.suite, "imdb", "ag_news"), ablated="faithful", certain=True)
         said = _tested(claim, there, "").found
@@ -802,10 +802,10 @@ def _of_suite(frames: Mapping[str, pd.DataFrame], suite: str, texts: str, other_
     return Subject(own, models, texts, other_texts)
 
 
-def _tested(claim: Claim, subject: Subject, name: str) -> Tested:
+def _tested(claim: Claim, subject: Subject, name: str) -> Outcome:
     """Put a claim to the rows of a subject; all of its models are expected if it has a name."""
     if not subject.models:
-        return Tested(f"no model of the suite {name or claim.suite} was run", ran=False)
+        return Outcome(f"no model of the suite {name or claim.suite} was run", ran=False)
 
     def about() -> dict[str, Any]:
         used = [model for model in subject.models if model in subject.used]

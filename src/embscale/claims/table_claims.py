@@ -19,11 +19,11 @@ import numpy as np
 import pandas as pd
 
 from embscale.claims import published_scores, verdicts
-from embscale.claims.verdicts import LEAST_MODELS, UNITS, Claim, NotRun, NotTestable, Part, Tested, Trend
+from embscale.claims.verdicts import LEAST_MODELS, UNITS, Claim, NotRun, NotTestable, Part, Outcome, Trend
 from embscale.errors import EmbscaleError
 from embscale.rows.markdown import escape, markdown_table
 from embscale.rows.selection import LADDER, is_last_checkpoint, with_unique_models
-from embscale.scoring.scores import KEYS, NONE
+from embscale.scoring.scores import NONE, by_task
 from embscale.statistics import resampling
 from embscale.statistics.resampling import Estimate
 from embscale.statistics.two_way import Resamples
@@ -565,40 +565,34 @@ def experiment(subject: Subject, *, needs: str) -> list[Part]:
 NOTHING = Panel(pd.DataFrame(columns=["suite", "dims", "tokenizer", "step"]), {}, {}, 0, 0, np.empty(0))
 
 
-def panel(per_query: pd.DataFrame, *, task: str, metric: str, resamples: int, seed: int) -> Panel:
+def panel(frames: Sequence[pd.DataFrame], *, task: str, metric: str, length: str, resamples: int, seed: int) -> Panel:
     """Gather the scores on one task by one metric.
 
     Args:
-        per_query: columns `KEYS`, ``query``, ``cluster`` and ``score``; one row per score and query.
+        frames: as `embscale.scoring.scores.by_task` takes them.
         task: name of the task.
         metric: MTEB's name of the metric.
+        length: first tokens of each document that count, or ``all``.
         resamples: bootstrap resamples.
         seed: of the resamples, the same as in ``scores.csv`` gives the same intervals.
 
+    Returns:
+        `NOTHING` if there are no such scores.
+
     Raises:
-        EmbscaleError: no such scores; they are on different queries; or two belong to one table, protocols being
-            mixed.
+        EmbscaleError: scores are on different queries; or two belong to one table, protocols being mixed.
     """
-    rows = per_query[(per_query["task"] == task) & (per_query["metric"] == metric)]
-    if rows.empty:
-        found = sorted(
-            {f"{t} ({m})" for t, m in per_query[["task", "metric"]].drop_duplicates().itertuples(index=False)}
-        )
-        raise EmbscaleError(f"task {task}: no scores by {metric}; there are {', '.join(found)}")
-    keys = [key for key in KEYS if key in rows.columns]
-    rows = with_unique_models(rows)
-    rows = rows.assign(**{key: _filled(rows[key]) for key in keys if rows[key].isna().any()})
-    wide = rows.set_index(["query", *keys])["score"].unstack(keys).sort_index().sort_index(axis=1)
-    if wide.isna().to_numpy().any():
-        raise EmbscaleError(f"task {task}: scores were made on different queries, or some are missing")
-    clusters = rows.drop_duplicates("query").set_index("query")["cluster"].loc[wide.index]
-    resampled = Resamples(clusters.to_numpy(), resamples=resamples, seed=seed)
-    return _panel(wide.columns.to_frame(index=False), wide.to_numpy().T, task, resampled)
-
-
-def _filled(column: pd.Series) -> pd.Series:
-    """Empty keys filled, since a grouping would drop them."""
-    return column.fillna(NONE if pd.api.types.is_numeric_dtype(column) else "")
+    wanted = {"task": task, "metric": metric, "length": length}
+    chosen = [
+        frame[np.logical_and.reduce([frame[name].astype(str) == value for name, value in wanted.items()])]
+        for frame in frames
+    ]
+    found = by_task([frame for frame in chosen if len(frame)])
+    if not found:
+        return NOTHING
+    scored = found[0]
+    resampled = Resamples(scored.clusters, resamples=resamples, seed=seed)
+    return _panel(with_unique_models(scored.keys), scored.scores.T, task, resampled)
 
 
 def _panel(keys: pd.DataFrame, scores: np.ndarray, task: str, resampled: Resamples | None) -> Panel:
@@ -626,7 +620,7 @@ def _panel(keys: pd.DataFrame, scores: np.ndarray, task: str, resampled: Resampl
         if keys.loc[members, ["run", "seed"]].duplicated().any():
             raise EmbscaleError(
                 f"task {task}: {owner} has several scores as {name}; choose one way of scoring with --where "
-                "(such as --where special_tokens=exclude --where length=64)"
+                "(such as --where special_tokens=exclude --where pooling=mean)"
             )
         of_run = keys.loc[members, "run"]
         several = len(of_run.unique()) > 1
@@ -724,15 +718,15 @@ def ledger(
             models = [names.get(name, name) for name in own if names.get(name, name) in scored.models.index]
             published = _tested(claim, Subject(scored, models, names, tokenizers=tokenizers, other=others), own)
         else:
-            published = Tested(f"none of its models was scored on {claim.task}", ran=False)
+            published = Outcome(f"none of its models was scored on {claim.task}", ran=False)
         places = places_of(study.get(claim.suite, []), ladder_models)
         beside = _tested(
             claim, Subject(ladder, ladder_models, places, loose=True, tokenizers=ladder_tokenizers, other=others), []
         )
         if claim.no_ladder:
-            beside = Tested(claim.no_ladder)
+            beside = Outcome(claim.no_ladder)
         elif not ladder_models:
-            beside = Tested("the ladder was not scored", ran=False)
+            beside = Outcome("the ladder was not scored", ran=False)
         parts[claim.id] = beside.found
         help_ = STATISTICS[claim.statistic].__doc__ or ""
         said = _tested(claim, there, []).found
@@ -740,7 +734,7 @@ def ledger(
     return verdicts.ledger(found, verdicts.same_tests(parts))
 
 
-def _tested(claim: Claim, subject: Subject, own: Sequence[str]) -> Tested:
+def _tested(claim: Claim, subject: Subject, own: Sequence[str]) -> Outcome:
     """Put a claim to the scores of a subject; `own` are the claim's models or tokenizers, of which some may lack."""
     panel = subject.panel
 

@@ -353,7 +353,7 @@ def margin(stated: Mapping[str, float], **scales: Callable[[], float]) -> tuple[
 
 
 @dataclass(frozen=True)
-class Tested:
+class Outcome:
     """What was asked of one set of models.
 
     Attributes:
@@ -375,7 +375,7 @@ class Tested:
     ran: bool = True
 
 
-def tested(statistic: Callable[[], list[Part]], about: Callable[[], Mapping[str, Any]]) -> Tested:
+def tested(statistic: Callable[[], list[Part]], about: Callable[[], Mapping[str, Any]]) -> Outcome:
     """Call a statistic; a claim without one of its scores has no parts but a reason.
 
     Args:
@@ -390,11 +390,11 @@ def tested(statistic: Callable[[], list[Part]], about: Callable[[], Mapping[str,
         found = f"{reason}"
     except NotRun as reason:
         found, ran = f"{reason}", False
-    return Tested(found, **{"ran": ran} | dict(about()))
+    return Outcome(found, **{"ran": ran} | dict(about()))
 
 
 def ledger_row(
-    claim: Claim, published: Tested, ladder: Tested, printed: list[Part] | str, *, help_: str, rows: str, command: str
+    claim: Claim, published: Outcome, ladder: Outcome, printed: list[Part] | str, *, help_: str, rows: str, command: str
 ) -> dict[str, Any]:
     """A row of a ledger, columns `COLUMNS`, before tests that recur are joined and families corrected.
 
@@ -424,7 +424,7 @@ def ledger_row(
     return row
 
 
-def _test(tested: Tested, help_: str) -> tuple[str, dict[str, Any]]:
+def _test(tested: Outcome, help_: str) -> tuple[str, dict[str, Any]]:
     """The word for a test, and its columns."""
     test: dict[str, Any] = dict.fromkeys(TEST) | {"p": math.nan, "p_holm": math.nan}
     test |= {"statistic": help_.partition("\n")[0].rstrip("."), "models": " ".join(tested.models)}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from embscale.claims.table_claims import Panel
 
+ALL = "all"  # as a length: whole documents
 TABLES = ("claims", "claims_not_run", "trends", "confounds")
 
 
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pins", type=Path, required=True)
     parser.add_argument("--task", required=True, help="on which the study's models are compared, such as SCIDOCS")
     parser.add_argument("--ladder-task", required=True, help="on which the ladder's are")
+    parser.add_argument("--ladder-length", required=True, help="first tokens of each document that count there; or all")
     parser.add_argument("--metric", required=True, help="MTEB's name of it")
     parser.add_argument(
         "--other-task",
@@ -58,10 +60,10 @@ def run(args: argparse.Namespace) -> None:
     others = dict(_pair(text) for text in args.other_tasks)
     with write_with_provenance(args, inputs=inputs, outputs=outputs) as (csv, trends, *tables):
         entries = verdicts.load(args.claims, table_claims.STATISTICS)
-        rows = _read(args.scores, {args.metric, *others.values()}, args.where)
+        printed = published_scores.load()
+        frames = _read(args.scores, {args.metric, *others.values()}, args.where)
 
-        def panel(task: str, metric: str) -> Panel:
-            there = ((rows["task"] == task) & (rows["metric"] == metric)).any()
+        def panel(task: str, metric: str, length: str = ALL) -> Panel:
             # Tasks have different queries, so each gets its own resamples; the study's task uses those of scores.csv,
             # so that its intervals are the same.
             seed = (
@@ -69,12 +71,12 @@ def run(args: argparse.Namespace) -> None:
                 if task in (args.task, args.ladder_task)
                 else args.bootstrap_seed + zlib.crc32(task.encode())
             )
-            options = {"task": task, "metric": metric, "resamples": args.bootstrap_resamples, "seed": seed}
-            return table_claims.panel(rows, **options) if there else table_claims.NOTHING
+            options = {"task": task, "metric": metric, "length": length}
+            return table_claims.panel(frames, **options, resamples=args.bootstrap_resamples, seed=seed)
 
+        # The study's models were compared on whole documents.
         scored = panel(args.task, args.metric)
-        ladder = scored if args.ladder_task == args.task else panel(args.ladder_task, args.metric)
-        printed = published_scores.load()
+        ladder = panel(args.ladder_task, args.metric, args.ladder_length)
         ledger = table_claims.ledger(
             entries,
             printed,
@@ -111,10 +113,8 @@ def _pair(text: str) -> tuple[str, str]:
     return task, metric
 
 
-def _read(paths: list[Path], metrics: set[str], where: list[str]) -> pd.DataFrame:
-    """Rows of these metrics that meet every condition ``COLUMN=VALUE``."""
-    import pandas as pd
-
+def _read(paths: list[Path], metrics: set[str], where: list[str]) -> list[pd.DataFrame]:
+    """Of each file the rows of these metrics that meet every condition ``COLUMN=VALUE``."""
     from embscale.scoring import scores
 
     frames = []
@@ -129,7 +129,6 @@ def _read(paths: list[Path], metrics: set[str], where: list[str]) -> pd.DataFram
                 raise EmbscaleError(f"{path}: no column {column!r}; it has {', '.join(map(str, rows.columns))}")
             rows = rows[rows[column].astype(str) == value]
         frames.append(rows)
-    found = pd.concat(frames, ignore_index=True)
-    if found.empty:
+    if not any(map(len, frames)):
         raise EmbscaleError(f"{paths[0]}: no rows of {', '.join(sorted(metrics))} {' '.join(where)}; check --where")
-    return found
+    return frames
