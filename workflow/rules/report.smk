@@ -79,6 +79,15 @@ FIGURE_ROWS = {
 }
 # Conditions on these rows.  The ladder is shown on the texts that it was trained on, at the primary length.
 PRIMARY_LENGTH = config["scores"]["lengths"][0]
+# Metrics in tables of scores: the primary one, and beside it how many relevant documents are found at all.
+SHOWN_METRICS = [
+    config["scores"]["primary_metric"],
+    *(
+        metric
+        for metric in config["scores"]["metrics"]
+        if metric.startswith("recall") and metric != config["scores"]["primary_metric"]
+    ),
+]
 ALL_SCORES = [f"metric={config['scores']['primary_metric']}"]
 OF_LADDER = [f"tokenizer={config['tokenizer']['name']}"]
 MAIN_TASK = [f"task={config['corpus']['task']}"]
@@ -139,7 +148,8 @@ rule numbers:
         code=command_sources("numbers"),
         corpus=rules.harvest.output.corpus,
         qrels=rules.harvest.output.qrels,
-        scores=rules.gather.output.csv,
+        estimates=rules.estimates.output.estimates,
+        differences=rules.estimates.output.differences,
         inventory=rules.inventory.output.csv,
         other_tasks=(
             expand(rules.evaluate.output.scores, model=PROBED)
@@ -170,7 +180,16 @@ rule numbers:
         scores="<results>/report/tables/scores.md",
         tables=expand(
             "<results>/report/tables/{table}.md",
-            table=["layers", "ladder", "suites", "other_tasks", "provenance"],
+            table=[
+                "treatments",
+                "lengths",
+                "references",
+                "layers",
+                "ladder",
+                "suites",
+                "other_tasks",
+                "provenance",
+            ],
         ),
     log:
         "<logs>/numbers.log",
@@ -182,15 +201,18 @@ rule numbers:
         task=subpath(input.corpus, parent=True),
         tables=subpath(output.scores, parent=True),
         study=config["study"],
-        where=flags("--where", LADDER_SCORES),
+        where=flags("--where", OF_LADDER),
+        metrics=SHOWN_METRICS,
+        length=PRIMARY_LENGTH,
         other_tasks=lambda wildcards, input: flags("--other-tasks", input.other_tasks),
         vocab_size=config["tokenizer"]["vocab_size"],
         texts=source_words(SOURCES[MAIN_SOURCE]),
         kept=subpath(input.kept, parent=True),
         record=RECORDED,
     shell:
-        "python src/embscale numbers --study {params.study} --task {params.task:q} --scores {input.scores:q}"
-        " {params.where} --inventory {input.inventory:q} {params.other_tasks} --probes {input.probes:q}"
+        "python src/embscale numbers --study {params.study} --task {params.task:q} --estimates {input.estimates:q}"
+        " --differences {input.differences:q} {params.where} --metrics {params.metrics} --length {params.length}"
+        " --inventory {input.inventory:q} {params.other_tasks} --probes {input.probes:q}"
         " --texts {params.texts:q} --primer {input.primer:q} --losses {input.losses:q}"
         " --vocab-size {params.vocab_size} --kept {params.kept:q} --recorded {params.record:q}"
         " --figures {input.figures:q} --variables {output.variables:q} --tables {params.tables:q} 2> {log:q}"

@@ -14,6 +14,13 @@ LADDER = "ladder"
 MAIN_RUN = {"classifier": "logistic_regression", "input": "raw", "control": "none"}
 
 
+def where(rows: pd.DataFrame, **values: str) -> pd.DataFrame:
+    """Rows with these values in the columns of these names."""
+    for column, value in values.items():
+        rows = rows[rows[column] == value]
+    return rows
+
+
 def is_last_checkpoint(rows: pd.DataFrame) -> pd.Series:
     """Whether each row is of the last checkpoint of its model.
 
