@@ -7,14 +7,17 @@ report/, is set beside them in a folder of its own and rendered to one page.
 PROBES = expand(rules.probe.output.rows, model=LAYER_MODELS)
 # The rows that each figure shows.
 FIGURE_ROWS = {
-    "scaling": [rules.gather.output.csv],
-    "random_baseline": [rules.gather.output.csv],
-    "training": [rules.gather.output.csv],
-    "suites": [rules.gather.output.csv],
-    "table_geometry": [rules.gather.output.csv],
+    "scaling": [rules.estimates.output.estimates],
+    "table_controls": [rules.estimates.output.differences],
+    "random_baseline": [rules.estimates.output.estimates],
+    "training": [rules.estimates.output.differences],
+    "lengths": [rules.estimates.output.estimates],
+    "heldout": [rules.estimates.output.differences],
+    "suites": [rules.estimates.output.estimates],
+    "table_geometry": [rules.estimates.output.estimates],
     "score_factors": [rules.factors.output.rows],
-    "suite_variants": [rules.gather.output.csv],
-    "random_tokenizers": [rules.gather.output.csv],
+    "suite_variants": [rules.estimates.output.estimates],
+    "random_tokenizers": [rules.estimates.output.estimates],
     "table_metrics": expand(rules.table_metrics.output.rows, model=LADDER),
     "query_frequency": [rules.query_frequency.output.rows],
     "task_correlation": [rules.task_correlation.output.rows],
@@ -74,25 +77,41 @@ FIGURE_ROWS = {
     "position_schemes": expand(rules.positions.output.rows, model=POSITION_MODELS),
     "position_scores": [rules.position_scores.output.rows],
 }
-# Conditions on these rows: the first three select the ladder, on the texts that it was trained on.
-ALL_SCORES = [f"metric={config['scores']['primary_metric']}"]
-LADDER_SCORES = [
-    *ALL_SCORES,
-    f"task={config['corpus']['task']}",
-    f"tokenizer={config['tokenizer']['name']}",
+# Conditions on these rows.  The ladder is shown on the texts that it was trained on, at the primary length.
+PRIMARY_LENGTH = config["scores"]["lengths"][0]
+# Metrics in tables of scores: the primary one, and beside it how many relevant documents are found at all.
+SHOWN_METRICS = [
+    config["scores"]["primary_metric"],
+    *(
+        metric
+        for metric in config["scores"]["metrics"]
+        if metric.startswith("recall") and metric != config["scores"]["primary_metric"]
+    ),
 ]
-PRIMARY_LENGTH = f"length={config['scores']['lengths'][0]}"
+ALL_SCORES = [f"metric={config['scores']['primary_metric']}"]
+OF_LADDER = [f"tokenizer={config['tokenizer']['name']}"]
+MAIN_TASK = [f"task={config['corpus']['task']}"]
+AT_LENGTH, OF_ALL_QUERIES = [f"length={PRIMARY_LENGTH}"], ["queries=all"]
+LADDER_SCORES = [*ALL_SCORES, *OF_LADDER, *MAIN_TASK, *AT_LENGTH]
 FIGURE_FILTERS = {
-    "scaling": LADDER_SCORES,
-    "random_baseline": LADDER_SCORES,
-    "training": LADDER_SCORES,
-    "suites": ALL_SCORES,
-    "table_geometry": LADDER_SCORES,
+    "scaling": [*ALL_SCORES, *OF_LADDER, *AT_LENGTH, *OF_ALL_QUERIES],
+    "table_controls": [*LADDER_SCORES, *OF_ALL_QUERIES],
+    "random_baseline": [*LADDER_SCORES, *OF_ALL_QUERIES],
+    "training": [*LADDER_SCORES, *OF_ALL_QUERIES],
+    "lengths": [*ALL_SCORES, *OF_LADDER, *MAIN_TASK, *OF_ALL_QUERIES],
+    "heldout": LADDER_SCORES,
+    "suites": [*ALL_SCORES, *AT_LENGTH, *OF_ALL_QUERIES],
+    "table_geometry": [*LADDER_SCORES, *OF_ALL_QUERIES],
     "score_factors": ALL_SCORES,
-    "static_scaling": [*LADDER_SCORES, PRIMARY_LENGTH],
-    "static_tuning": [*LADDER_SCORES, PRIMARY_LENGTH],
-    "suite_variants": [*ALL_SCORES, f"task={config['claims']['task']}"],
-    "random_tokenizers": ALL_SCORES,
+    "static_scaling": LADDER_SCORES,
+    "static_tuning": LADDER_SCORES,
+    "suite_variants": [
+        *ALL_SCORES,
+        *AT_LENGTH,
+        *OF_ALL_QUERIES,
+        f"task={config['claims']['task']}",
+    ],
+    "random_tokenizers": [*ALL_SCORES, *AT_LENGTH, *OF_ALL_QUERIES],
 }
 
 
@@ -129,7 +148,8 @@ rule numbers:
         code=command_sources("numbers"),
         corpus=rules.harvest.output.corpus,
         qrels=rules.harvest.output.qrels,
-        scores=rules.gather.output.csv,
+        estimates=rules.estimates.output.estimates,
+        differences=rules.estimates.output.differences,
         inventory=rules.inventory.output.csv,
         other_tasks=(
             expand(rules.evaluate.output.scores, model=PROBED)
@@ -160,7 +180,16 @@ rule numbers:
         scores="<results>/report/tables/scores.md",
         tables=expand(
             "<results>/report/tables/{table}.md",
-            table=["layers", "ladder", "suites", "other_tasks", "provenance"],
+            table=[
+                "treatments",
+                "lengths",
+                "references",
+                "layers",
+                "ladder",
+                "suites",
+                "other_tasks",
+                "provenance",
+            ],
         ),
     log:
         "<logs>/numbers.log",
@@ -172,15 +201,18 @@ rule numbers:
         task=subpath(input.corpus, parent=True),
         tables=subpath(output.scores, parent=True),
         study=config["study"],
-        where=flags("--where", LADDER_SCORES),
+        where=flags("--where", OF_LADDER),
+        metrics=SHOWN_METRICS,
+        length=PRIMARY_LENGTH,
         other_tasks=lambda wildcards, input: flags("--other-tasks", input.other_tasks),
         vocab_size=config["tokenizer"]["vocab_size"],
         texts=source_words(SOURCES[MAIN_SOURCE]),
         kept=subpath(input.kept, parent=True),
         record=RECORDED,
     shell:
-        "python src/embscale numbers --study {params.study} --task {params.task:q} --scores {input.scores:q}"
-        " {params.where} --inventory {input.inventory:q} {params.other_tasks} --probes {input.probes:q}"
+        "python src/embscale numbers --study {params.study} --task {params.task:q} --estimates {input.estimates:q}"
+        " --differences {input.differences:q} {params.where} --metrics {params.metrics} --length {params.length}"
+        " --inventory {input.inventory:q} {params.other_tasks} --probes {input.probes:q}"
         " --texts {params.texts:q} --primer {input.primer:q} --losses {input.losses:q}"
         " --vocab-size {params.vocab_size} --kept {params.kept:q} --recorded {params.record:q}"
         " --figures {input.figures:q} --variables {output.variables:q} --tables {params.tables:q} 2> {log:q}"

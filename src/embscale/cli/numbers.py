@@ -9,6 +9,7 @@ from embscale.cli._note import write_with_provenance
 from embscale.cli._rows import add_where
 from embscale.provenance.artifacts import note_path, read_note
 from embscale.rows import tidy
+from embscale.rows.selection import where
 from embscale.texts import beir
 
 
@@ -16,8 +17,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("--study", required=True)
     parser.add_argument("--task", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
-    parser.add_argument("--scores", type=Path, required=True, help="from embscale gather")
+    parser.add_argument("--estimates", type=Path, required=True, metavar="CSV", help="from embscale estimates")
+    parser.add_argument("--differences", type=Path, required=True, metavar="CSV", help="the same")
     add_where(parser)
+    parser.add_argument("--metrics", nargs="+", required=True, help="of the scores, the primary one first")
+    parser.add_argument("--length", required=True, help="first tokens of each document that count, or all")
     parser.add_argument("--inventory", type=Path, required=True, help="from embscale inventory")
     parser.add_argument(
         "--other-tasks", type=Path, action="append", default=[], metavar="CSV", help="from embscale evaluate"
@@ -38,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="gets one .md per table")
 
 
-TABLES = ("scores", "layers", "ladder", "suites", "other_tasks", "provenance")
+TABLES = (
+    "scores", "treatments", "lengths", "references", "layers", "ladder", "suites", "other_tasks", "provenance"
+)  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> None:
@@ -46,6 +52,7 @@ def run(args: argparse.Namespace) -> None:
     import pandas as pd
     import yaml
 
+    from embscale.claims import published_scores
     from embscale.primer.numbers import primer_numbers
     from embscale.provenance import kept_results
     from embscale.report import numbers
@@ -55,7 +62,9 @@ def run(args: argparse.Namespace) -> None:
     inputs = [
         beir.corpus_file(args.task),
         qrels,
-        args.scores,
+        args.estimates,
+        args.differences,
+        published_scores.REFERENCES_FILE,
         args.inventory,
         *args.other_tasks,
         *args.probes,
@@ -66,11 +75,15 @@ def run(args: argparse.Namespace) -> None:
     ]
     outputs = [args.variables, *(args.tables / f"{name}.md" for name in TABLES)]
     with write_with_provenance(args, inputs=inputs, outputs=outputs) as (variables, *tables):
-        scores = tidy.read([args.scores], (), where=args.where)
+        rows, differences = (tidy.read([path], (), where=args.where) for path in (args.estimates, args.differences))
+        main = {"task": args.task.name, "metric": args.metrics[0]}
+        shown = [where(of, length=args.length, queries="all") for of in (rows, differences)]
         probes = tidy.read(args.probes, (), where=[])
         read_notes = {note.name.partition(".")[0]: read_note(note) for note in notes}
         training = [read_note(note_path(path)) for path in args.losses]
-        losses = {note["params"]["width"]: pd.read_csv(path) for path, note in zip(args.losses, training, strict=True)}
+        losses: dict[int, list[pd.DataFrame]] = {}
+        for path, note in zip(args.losses, training, strict=True):
+            losses.setdefault(note["params"]["width"], []).append(pd.read_csv(path))
         values = {
             "study": args.study,
             "corpus": numbers.corpus_numbers(
@@ -78,17 +91,20 @@ def run(args: argparse.Namespace) -> None:
                 pd.read_csv(qrels, sep="\t"),
                 read_note(note_path(beir.corpus_file(args.task)))["facts"],
             ),
-            "scores": numbers.score_numbers(scores),
+            "scores": numbers.score_numbers(rows, differences, **main, length=args.length),
             "layers": numbers.layer_numbers(probes, args.texts),
             "primer": primer_numbers(**{path.stem: tidy.read([path], (), where=[]) for path in args.primer}),
             "ladder": {name: str(training[0]["params"][name]) for name in ("blocks", "steps", "context", "batch")}
-            | {"tokens": f"{max(int(rows['tokens'].max()) for rows in losses.values()):,}"},
+            | {"tokens": f"{max(int(rows['tokens'].max()) for several in losses.values() for rows in several):,}"},
             "record": kept_results.variables(args.kept, args.recorded),
             "versions": training[0]["libraries"],
         }
         variables.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), "utf-8")
         texts = (
-            numbers.score_table(scores),
+            numbers.score_table(shown[0], metrics=args.metrics),
+            numbers.treatment_table(*(where(of, **main) for of in shown)),
+            numbers.length_table(rows, **main),
+            numbers.reference_table(published_scores.references()),
             numbers.layer_table(probes),
             numbers.ladder_table(losses, args.vocab_size),
             numbers.suites_table(pd.read_csv(args.inventory)),

@@ -10,24 +10,24 @@ from embscale.figures import NothingToShow
 from embscale.figures.suite_variants import TASK
 from embscale.plotting import theme
 from embscale.rows.labels import PERCENT, metric_label
+from embscale.rows.selection import random_tables
 
-COLUMNS = ("tokenizer", "variant", "seed", "dim", "task", "metric", "value")
+COLUMNS = ("tokenizer", "table", "treatment", "dim", "width", "task", "metric", "value", "ci_low", "ci_high")
 
 
 def reported(metric: str) -> pd.DataFrame:
     """What the study published: mean, lowest and highest over its seeds."""
     rows = published_scores.load()
     random = rows[(rows["suite"] == "random") & (rows["metric"] == metric) & (rows["task"] == TASK) & rows["valid"]]
-    return _bands(random.rename(columns={"dims": "dim"}))
+    bands = random.groupby(["tokenizer", "dims"])["value"].agg(mean="mean", low="min", high="max")
+    return bands.reset_index().rename(columns={"dims": "dim"})
 
 
 def computed(rows: pd.DataFrame) -> pd.DataFrame:
-    """The same of this study, on the study's task alone."""
-    return _bands(rows[(rows["variant"] == "random") & (rows["task"] == TASK)])
-
-
-def _bands(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.groupby(["tokenizer", "dim"])["value"].agg(["mean", "min", "max", "count"]).reset_index()
+    """The same of this study, on the study's task alone, with 95 % intervals over draws and queries."""
+    names = {"width": "dim", "value": "mean", "ci_low": "low", "ci_high": "high"}
+    random = random_tables(rows[rows["task"] == TASK]).drop(columns="dim").rename(columns=names)
+    return random[["tokenizer", *names.values()]].sort_values(["tokenizer", "dim"], ignore_index=True)
 
 
 def _both(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -38,7 +38,7 @@ def _both(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A line for each tokenizer with the range of its seeds; hollow and dotted where it was reported only."""
+    """A line for each tokenizer with its interval; hollow and dotted, with the range of seeds, where reported only."""
     ours, theirs = _both(rows)
     tokenizers = sorted({*ours["tokenizer"], *theirs["tokenizer"]})
     colours = theme.category_colours(tokenizers)
@@ -55,8 +55,8 @@ def draw(rows: pd.DataFrame) -> Figure:
                 continue
             axes.fill_between(
                 line["dim"],
-                line["min"] * PERCENT,
-                line["max"] * PERCENT,
+                line["low"] * PERCENT,
+                line["high"] * PERCENT,
                 color=colours[tokenizer],
                 alpha=0.15,
                 linewidth=0,

@@ -1,61 +1,74 @@
-"""Retrieval score of embedding tables against their width, with the study's variants (Corey, image4)."""
+"""Retrieval score of trained tables by width, beside random and untrained ones and what needs no table."""
 
 from __future__ import annotations
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.plotting import theme
-from embscale.rows.labels import PERCENT, VARIANT_NAMES, metric_label
-from embscale.rows.selection import ladder_tables, random_band
+from embscale.plotting import tables, theme
+from embscale.rows.labels import PERCENT, REFERENCE_NAMES, metric_label
+from embscale.rows.selection import LADDER, ladder_tables, random_tables, references
+from embscale.rows.treatments import FULL, INPUT
 
-COLUMNS = ("suite", "model", "step", "variant", "variant_dims", "seed", "dim", "metric", "value", "ci_low", "ci_high")
+COLUMNS = (
+    "suite", "model", "step", "width", "table", "treatment", "task", "metric", "value", "ci_low", "ci_high", "runs",
+    "n", "clusters",
+)  # fmt: skip
+
+
+def _lines(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Trained, untrained and random tables of one task as they are, up to the widest model."""
+    whole = rows[(rows["suite"] == LADDER) & (rows["table"] == INPUT) & (rows["treatment"] == FULL)]
+    trained = ladder_tables(whole)
+    random = random_tables(rows)
+    return {
+        "trained": trained,
+        "untrained": whole[whole["step"] == 0].sort_values("width"),
+        "random": random[random["width"] <= trained["width"].max()],
+    }
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A line for each variant with its 95 % interval over queries, and the band of the random tables."""
-    final = ladder_tables(rows)
-    band = random_band(rows).loc[lambda table: table.index <= final["width"].max()]
-    figure = theme.figure(height=4.6)
-    axes = figure.subplots()
-    colours = theme.category_colours(list(VARIANT_NAMES))
-    axes.fill_between(
-        band.index, band["min"] * PERCENT, band["max"] * PERCENT, color=colours["random"], alpha=0.2, linewidth=0
-    )
-    axes.plot(band.index, band["mean"] * PERCENT, color=colours["random"], linestyle="--")
-    labels = [(band.index[-1], band["mean"].iloc[-1] * PERCENT, VARIANT_NAMES["random"], colours["random"])]
-    for variant, name in VARIANT_NAMES.items():
-        line = final[final["variant"] == variant].sort_values("width")
-        if line.empty:
-            continue
-        value, low, high = (line[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
-        axes.errorbar(line["width"], value, (value - low, high - value), color=colours[variant], marker="o")
-        labels.append((line["width"].iloc[-1], value[-1], name, colours[variant]))
-    theme.log2_ticks(axes, final["width"].tolist())
-    # Room for the names at the lines' ends.
-    axes.set_xlim(right=final["width"].max() * 3.4)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("width of the model (columns of its table)")
-    axes.set_ylabel(metric_label(rows))
-    theme.end_labels(axes, labels)
+    """A panel for each task: lines with 95 % intervals for tables, levels across for what needs none."""
+    tasks = list(dict.fromkeys(rows["task"]))
+    figure = theme.figure(height=0.3 + 3.9 * len(tasks))
+    for axes, task in zip(figure.subplots(len(tasks), 1, squeeze=False)[:, 0], tasks, strict=True):
+        of_task = rows[rows["task"] == task]
+        widest, labels = ladder_tables(of_task)["width"].max(), []
+        for (name, line), shift in zip(_lines(of_task).items(), tables.shifts(3), strict=True):
+            if line.empty:
+                continue
+            style = {"linestyle": "--", "marker": "s"} if name == "random" else {}
+            _, y = tables.line(axes, line, colour=tables.COLOURS[name], shift=shift, **style)
+            labels.append((widest * 1.15, y[-1], name, tables.COLOURS[name]))
+        theme.log2_ticks(axes, sorted(set(ladder_tables(of_task)["width"])))
+        axes.set_xlim(right=widest * 2.9)
+        for name, row in references(of_task).iterrows():
+            labels.append(tables.level(axes, row["value"], widest * 1.15, REFERENCE_NAMES[str(name)]))
+        axes.set_ylim(bottom=0)
+        axes.set_title(task)
+        axes.set_xlabel("width of the model (columns of its table)")
+        axes.set_ylabel(metric_label(rows))
+        theme.end_labels(axes, labels)
     return figure
 
 
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows, with the numbers at both ends."""
-    final = ladder_tables(rows)
     parts = []
-    for variant, name in VARIANT_NAMES.items():
-        line = final[final["variant"] == variant].sort_values("width")
-        if not line.empty:
-            first, last = line.iloc[0], line.iloc[-1]
-            parts.append(
-                f"{name}: {first['value'] * PERCENT:.2f} at width {first['width']:.0f}, "
-                f"{last['value'] * PERCENT:.2f} at width {last['width']:.0f}"
-            )
-    band = random_band(rows).loc[lambda table: table.index <= final["width"].max()]
-    parts.append(
-        f"random tables, mean over {band['count'].max()} seeds: {band['mean'].iloc[0] * PERCENT:.2f} "
-        f"to {band['mean'].iloc[-1] * PERCENT:.2f}"
+    for task, of_task in rows.groupby("task"):
+        for name, line in _lines(of_task).items():
+            if not line.empty:
+                first, last = line.iloc[0], line.iloc[-1]
+                parts.append(
+                    f"{task}, {name}: {first['value'] * PERCENT:.2f} at width {first['width']:.0f}, "
+                    f"{last['value'] * PERCENT:.2f} at width {last['width']:.0f}"
+                )
+        levels = references(of_task)["value"] * PERCENT
+        words = [f"{REFERENCE_NAMES[name]} {levels[name]:.2f}" for name in REFERENCE_NAMES if name in levels]
+        parts += [f"{task}, without a table: {', '.join(words)}"] if words else []
+    over = tables.over(_lines(rows)["trained"])
+    return (
+        f"Lines of {metric_label(rows)} against the width of the model on a logarithmic axis, a panel for each task; "
+        f"trained tables are means over {over}. {'; '.join(parts)}."
     )
-    return f"Lines of {metric_label(rows)} against the width of the model on a logarithmic axis. {'; '.join(parts)}."

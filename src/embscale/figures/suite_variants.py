@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 
 from embscale.claims import published_scores
 from embscale.figures import NothingToShow
-from embscale.plotting import theme
+from embscale.plotting import tables, theme
 from embscale.rows.labels import PERCENT, metric_label
-from embscale.rows.selection import last_checkpoint
+from embscale.rows.selection import last_checkpoint, random_tables
+from embscale.rows.treatments import INPUT
 
 COLUMNS = (
-    "suite", "model", "tokenizer", "step", "variant", "variant_dims", "seed", "dim", "task", "metric", "value",
-    "ci_low", "ci_high",
+    "suite", "model", "tokenizer", "step", "table", "treatment", "width", "task", "metric", "value", "ci_low", "ci_high"
 )  # fmt: skip
 
 TASK = "SCIDOCS"  # of all that the study published
@@ -42,13 +42,12 @@ def reported(metric: str, task: str) -> pd.DataFrame:
 
 def computed(rows: pd.DataFrame) -> pd.DataFrame:
     """Last tables of the study's suites, and random tables of their widths with their tokenizers."""
-    last = last_checkpoint(rows[rows["suite"].isin(list(TITLES))])
-    widths = last[last["variant"] == "full"].set_index("model")["dim"]
-    last = last.assign(width=last["model"].map(widths))
-    random = rows[rows["variant"] == "random"].groupby(["tokenizer", "dim"], as_index=False)["value"].mean()
+    last = last_checkpoint(rows[rows["suite"].isin(list(TITLES)) & (rows["table"] == INPUT)])
+    last = last.assign(variant=last["treatment"].str.split(":").str[0])
+    random = random_tables(rows)[["tokenizer", "width", "value", "ci_low", "ci_high"]]
     full = last[last["variant"] == "full"].drop(columns=["value", "ci_low", "ci_high"])
-    baseline = full.merge(random, on=["tokenizer", "dim"]).assign(variant="random")
-    return pd.concat([last[last["variant"] != "random"], baseline], ignore_index=True)
+    baseline = full.merge(random, on=["tokenizer", "width"]).assign(variant="random")
+    return pd.concat([last, baseline], ignore_index=True)
 
 
 def _both(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -75,9 +74,7 @@ def draw(rows: pd.DataFrame) -> Figure:
                 linewidth=1, linestyle=":", markersize=5,
             )  # fmt: skip
             line = ours[(ours["suite"] == suite) & (ours["variant"] == variant)].sort_values("width")
-            value, low, high = (line[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
-            errors = None if pd.isna(low).any() else (value - low, high - value)
-            axes.errorbar(line["width"], value, errors, color=colours[variant], marker="o")
+            tables.line(axes, line, colour=colours[variant])
         axes.set_title(TITLES[suite])
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:.0f}")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from embscale.claims import published_scores
 from embscale.figures import NothingToShow
-from embscale.plotting import theme
+from embscale.plotting import tables, theme
 from embscale.plotting.theme import MARKERS
 from embscale.rows.labels import PERCENT, SUITE_NAMES, metric_label
-from embscale.rows.selection import LADDER, last_tables, random_band
+from embscale.rows.selection import LADDER, last_tables, random_tables
 
 COLUMNS = (
-    "suite", "model", "step", "tokenizer", "variant", "seed", "dim", "task", "metric", "value", "ci_low", "ci_high"
+    "suite", "model", "step", "tokenizer", "table", "treatment", "dim", "width", "task", "metric", "value", "ci_low",
+    "ci_high",
 )  # fmt: skip
 
 
@@ -26,6 +28,12 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     return last[(last["suite"] == LADDER) | ~last["suite"].isin(list(SUITE_NAMES))]
 
 
+def _published(rows: pd.DataFrame, task: str) -> pd.DataFrame:
+    """Published scores of retrieval systems of other kinds on a task."""
+    others = published_scores.references()
+    return others[(others["task"] == task) & (others["metric"] == rows["metric"].iloc[0])]
+
+
 def draw(rows: pd.DataFrame) -> Figure:
     """A panel for each task, a line for each suite; dashed, random tables with the same tokenizer."""
     last = _shown(rows)
@@ -34,29 +42,30 @@ def draw(rows: pd.DataFrame) -> Figure:
     colours = theme.category_colours(suites)
     figure = theme.figure(height=0.6 + 3.6 * len(tasks))
     panels = figure.subplots(len(tasks), 1, squeeze=False, sharex=True)[:, 0]
+    levels: list[list[tuple[float, float, str, str]]] = []
     for axes, task in zip(panels, tasks, strict=True):
         for number, suite in enumerate(suites):
             line = last[(last["suite"] == suite) & (last["task"] == task)]
-            value, low, high = (line[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
-            axes.errorbar(
-                line["dim"],
-                value,
-                (value - low, high - value),
-                color=colours[suite],
-                marker=MARKERS[number % len(MARKERS)],
-                label=suite,
-            )
-            tokenizers = set(line["tokenizer"])
-            random = rows[(rows["task"] == task) & rows["tokenizer"].isin(tokenizers)]
-            band = random_band(random).loc[lambda table: table.index <= last["dim"].max()]
-            axes.plot(band.index, band["mean"] * PERCENT, color=colours[suite], linestyle="--", linewidth=1)
+            marker = MARKERS[number % len(MARKERS)]
+            tables.line(axes, line, colour=colours[suite], by="dim", marker=marker, label=suite)
+            of_tokenizer = rows[(rows["task"] == task) & rows["tokenizer"].isin(set(line["tokenizer"]))]
+            random = random_tables(of_tokenizer)
+            random = random[random["width"] <= last["dim"].max()]
+            axes.plot(random["width"], random["value"] * PERCENT, color=colours[suite], linestyle="--", linewidth=1)
+        levels.append([])
+        for row in _published(rows, task).itertuples(index=False):
+            levels[-1].append(tables.level(axes, row.value, float(last["dim"].max()), f"{row.system} (published)"))
         axes.set_title(task)
         axes.set_ylim(bottom=0)
         axes.set_ylabel(metric_label(rows))
     theme.log2_ticks(panels[-1], [float(2**power) for power in _powers(last["dim"])])
+    if any(levels):
+        panels[-1].set_xlim(right=float(last["dim"].max()) * 8)  # room for the names
     panels[-1].set_xlabel("columns of the table (dashed: random tables with the suite's tokenizer)")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(suites), 4))
+    for axes, names in zip(panels, levels, strict=True):
+        theme.end_labels(axes, names)
     return figure
 
 
@@ -74,4 +83,7 @@ def describe(rows: pd.DataFrame) -> str:
             f"{suite} on {task}: {first['value'] * PERCENT:.2f} ({first['model']}, {first['dim']} columns) to "
             f"{last['value'] * PERCENT:.2f} ({last['model']}, {last['dim']} columns)"
         )
+    for task in dict.fromkeys(_shown(rows)["task"]):
+        for row in _published(rows, task).itertuples(index=False):
+            parts.append(f"published for {task}: {row.system} {row.value * PERCENT:.2f}")
     return f"Lines of {metric_label(rows)} against the columns of the table, one for each suite. {'; '.join(parts)}."

@@ -1,4 +1,4 @@
-"""Scores of tables with corrected geometry, compared with token overlap alone."""
+"""Scores of tables with corrected geometry, beside random tables treated alike and token overlap alone."""
 
 from __future__ import annotations
 
@@ -6,80 +6,74 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from embscale.figures import NothingToShow
-from embscale.plotting import theme
-from embscale.rows.labels import PERCENT, metric_label
-from embscale.rows.selection import ladder_tables
+from embscale.plotting import tables, theme
+from embscale.plotting.theme import MARKERS
+from embscale.rows.labels import PERCENT, REFERENCE_NAMES, metric_label, treatment_label
+from embscale.rows.selection import ladder_tables, references
+from embscale.rows.treatments import INPUT, RANDOM
 
-COLUMNS = ("suite", "model", "step", "variant", "seed", "dim", "metric", "value", "ci_low", "ci_high")
+COLUMNS = (
+    "suite", "model", "step", "width", "table", "treatment", "metric", "value", "ci_low", "ci_high", "runs", "n",
+    "clusters",
+)  # fmt: skip
 
-# Variants that change the geometry of a table, by what is done to it.
-NAMES = {
-    "full": "as trained",
-    "unit": "rows of unit length",
-    "centred": "mean taken off",
-    "all_but_top": "top components taken off",
-    "whitened": "whitened",
-    "sif": "weighted by rarity (SIF)",
-    "idf": "weighted by rarity (idf)",
-}
-REFERENCES = {"overlap": "token overlap", "overlap_idf": "token overlap, idf", "bm25": "BM25"}
-MARKERS = "os^Dv*P"
+# Treatments that change the geometry of a table or the weight of its rows.
+KINDS = ("full", "unit", "centred", "all_but_top", "whitened", "sif", "idf")
 
 
-def _lines(rows: pd.DataFrame) -> pd.DataFrame:
-    final = ladder_tables(rows)
-    of_variants = final[final["variant"].isin(list(NAMES))].sort_values("width")
-    if set(of_variants["variant"]) <= {"full"}:
+def _lines(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Trained and random tables of the ladder's widths, with the kind of their treatment."""
+    rows = rows.assign(kind=rows["treatment"].str.split(":").str[0])
+    rows = rows[rows["kind"].isin(KINDS)]
+    trained = ladder_tables(rows[rows["table"] == INPUT])
+    if set(trained["kind"]) <= {"full"}:
         raise NothingToShow("No variant of this kind is among `scores.variants` of this study: **not run**.")
-    return of_variants
-
-
-def _references(rows: pd.DataFrame) -> pd.DataFrame:
-    references = rows[rows["variant"].isin(list(REFERENCES))]
-    return (
-        references.drop_duplicates("variant")
-        .set_index("variant")
-        .reindex([k for k in REFERENCES if k in set(references["variant"])])
-    )
+    random = rows[(rows["table"] == RANDOM) & rows["width"].isin(set(trained["width"]))]
+    return {"trained": trained, "random": random.sort_values("width")}
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """Left, a line for each variant against width; right, what needs no table, as marks on the same axis."""
-    shown, references = _lines(rows), _references(rows)
-    figure = theme.figure(height=5.2)
-    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[3, 1])
-    kinds = [kind for kind in NAMES if kind in set(shown["variant"])]
+    """Left, trained tables by treatment and width; middle, random ones; right, what needs no table."""
+    lines, levels = _lines(rows), references(rows)
+    levels = levels.loc[[name for name in REFERENCE_NAMES if name in levels.index]]
+    figure = theme.figure(height=5.4)
+    *panels, last = figure.subplots(1, 3, sharey=True, width_ratios=[3, 3, 1.6])
+    kinds = [kind for kind in KINDS if kind in set(lines["trained"]["kind"])]
     colours = theme.category_colours(kinds)
-    for kind, marker in zip(kinds, MARKERS, strict=False):
-        line = shown[shown["variant"] == kind]
-        value, low, high = (line[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
-        left.errorbar(
-            line["width"], value, (value - low, high - value), color=colours[kind], marker=marker, label=NAMES[kind]
-        )
-    theme.log2_ticks(left, shown["width"].tolist())
-    left.set_xlabel("width of the model")
-    left.set_ylabel(metric_label(rows))
-    left.set_title("tables")
-    value, low, high = (references[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
-    places = range(len(references))
-    right.errorbar(places, value, (value - low, high - value), color=theme.INK, marker="D", linestyle="none")
-    right.set_xticks(
-        places, [REFERENCES[kind].replace(", ", ",\n") for kind in references.index], rotation=40, ha="right"
-    )
-    left.set_ylim(bottom=0)  # of both panels, so after both are drawn
-    right.set_xlim(-0.6, max(len(references) - 0.4, 0.6))
-    right.set_title("no table")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    for axes, (name, of_tables) in zip(panels, lines.items(), strict=True):
+        style = "--" if name == "random" else "-"
+        for number, (kind, shift) in enumerate(zip(kinds, tables.shifts(len(kinds)), strict=True)):
+            line, words = of_tables[of_tables["kind"] == kind], treatment_label(kind)
+            options = {"marker": MARKERS[number], "linewidth": 1.2, "linestyle": style, "label": words}
+            tables.line(axes, line, colour=colours[kind], shift=shift, **options)
+        theme.log2_ticks(axes, sorted(set(lines["trained"]["width"])))
+        axes.set_title(f"{name} tables")
+        axes.set_xlabel("width")
+    panels[0].set_ylabel(metric_label(rows))
+    places = levels.assign(place=range(len(levels)))
+    tables.line(last, places, colour=theme.INK, by="place", marker="D", linestyle="none")
+    names = [REFERENCE_NAMES[str(name)].replace(", ", ",\n") for name in levels.index]
+    last.set_xticks(range(len(levels)), names, rotation=60, ha="right")
+    last.set_ylim(bottom=0)  # of all panels, so after all are drawn
+    last.set_xlim(-0.6, max(len(levels) - 0.4, 0.6))
+    last.set_title("no table")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
 def describe(rows: pd.DataFrame) -> str:
-    """What the figure shows: each variant at the widest model, and the references."""
-    shown, references = _lines(rows), _references(rows)
-    widest = shown[shown["width"] == shown["width"].max()].set_index("variant")["value"] * PERCENT
-    tables = ", ".join(f"{NAMES[kind]} {widest[kind]:.2f}" for kind in NAMES if kind in widest)
-    others = ", ".join(f"{REFERENCES[kind]} {row['value'] * PERCENT:.2f}" for kind, row in references.iterrows())
+    """What the figure shows: each treatment at the widest model, and what needs no table."""
+    lines, levels = _lines(rows), references(rows)["value"] * PERCENT
+    width = lines["trained"]["width"].max()
+    parts = []
+    for name, of_tables in lines.items():
+        widest = of_tables[of_tables["width"] == width].set_index("kind")["value"] * PERCENT
+        parts.append(
+            f"{name}: " + ", ".join(f"{treatment_label(kind)} {widest[kind]:.2f}" for kind in KINDS if kind in widest)
+        )
+    others = ", ".join(f"{name} {levels[key]:.2f}" for key, name in REFERENCE_NAMES.items() if key in levels)
     return (
-        f"Left, lines of {metric_label(rows)} against width, one for each treatment of the table; at width "
-        f"{shown['width'].max():.0f}: {tables}. Right, without any table: {others or 'not run'}."
+        f"Left and middle, lines of {metric_label(rows)} against width, one for each treatment, of trained and of random "
+        f"tables; over {tables.over(lines['trained'])}. At width {width:.0f}, {'; '.join(parts)}. Right, without any "
+        f"table: {others or 'not run'}."
     )

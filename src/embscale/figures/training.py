@@ -1,4 +1,4 @@
-"""Score of each model's table at the steps where it was saved (Corey, "tables learn early")."""
+"""Trained less random tables of the same width at the steps where tables were saved (Corey, "tables learn early")."""
 
 from __future__ import annotations
 
@@ -6,43 +6,51 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.plotting import theme
+from embscale.plotting import tables, theme
 from embscale.rows.labels import PERCENT, metric_label
+from embscale.rows.selection import LADDER
+from embscale.rows.treatments import FULL, RANDOM
 
-COLUMNS = ("model", "step", "variant", "dim", "metric", "value", "ci_low", "ci_high")
+COLUMNS = (
+    "suite", "model", "step", "width", "treatment", "against", "metric", "score", "value", "ci_low", "ci_high", "runs",
+    "n", "clusters",
+)  # fmt: skip
 
 
 def _lines(rows: pd.DataFrame) -> list[tuple[int, pd.DataFrame]]:
-    trained = rows[(rows["variant"] == "full") & rows["step"].notna()]
-    return [(int(dim), line.sort_values("step")) for dim, line in trained.groupby("dim")]
+    shown = rows[(rows["suite"] == LADDER) & (rows["treatment"] == FULL) & (rows["against"] == RANDOM)]
+    return [(int(width), line.sort_values("step")) for width, line in shown.groupby("width")]
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A line for each model from its untrained to its last table; steps on a scale of square roots."""
+    """A line for each width from its untrained to its last table; steps on a scale of square roots."""
     lines = _lines(rows)
     figure = theme.figure(height=4.3)
     axes = figure.subplots()
+    axes.axhline(0, color=theme.INK, linewidth=1)
     labels = []
-    for colour, (dim, line) in zip(theme.ordered_colours(len(lines)), lines, strict=True):
-        value, low, high = (line[c].to_numpy() * PERCENT for c in ("value", "ci_low", "ci_high"))
-        axes.errorbar(line["step"], value, (value - low, high - value), color=colour, marker="o")
-        labels.append((line["step"].iloc[-1], value[-1], f"width {dim}", colour))
+    for colour, (width, line) in zip(theme.ordered_colours(len(lines)), lines, strict=True):
+        x, y = tables.line(axes, line, colour=colour, by="step")
+        labels.append((x[-1], y[-1], f"width {width}", colour))
     steps = sorted({int(step) for _, line in lines for step in line["step"]})
     axes.set_xscale("function", functions=(lambda x: np.sign(x) * np.abs(x) ** 0.5, lambda x: np.sign(x) * x**2))
     axes.set_xticks(steps, [str(step) for step in steps])
     axes.set_xlim(-0.002 * steps[-1], steps[-1] * 1.6)
-    axes.set_ylim(bottom=0)
     axes.set_xlabel("training step")
-    axes.set_ylabel(metric_label(rows))
+    axes.set_ylabel(f"trained less random, {metric_label(rows)}")
     theme.end_labels(axes, labels)
     return figure
 
 
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows, with the numbers at both ends of each line."""
+    lines = _lines(rows)
     parts = [
-        f"width {dim}: {line['value'].iloc[0] * PERCENT:.2f} before training, "
-        f"{line['value'].iloc[-1] * PERCENT:.2f} after step {line['step'].iloc[-1]:.0f}"
-        for dim, line in _lines(rows)
+        f"width {width}: {line['value'].iloc[0] * PERCENT:+.2f} before training, "
+        f"{line['value'].iloc[-1] * PERCENT:+.2f} after step {line['step'].iloc[-1]:.0f}"
+        for width, line in lines
     ]
-    return f"Lines of {metric_label(rows)} of each model's table against the training step. {'; '.join(parts)}."
+    return (
+        f"Lines of {metric_label(rows)} of each model's table less that of random tables of its width, against the "
+        f"training step; over {tables.over(pd.concat([line for _, line in lines]))}. {'; '.join(parts)}."
+    )

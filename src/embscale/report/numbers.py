@@ -9,11 +9,24 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from embscale.rows.labels import NOT_RUN, PERCENT, VARIANT_NAMES, interval, metric_label
+from embscale.rows.labels import (
+    NOT_RUN,
+    PERCENT,
+    REFERENCE_NAMES,
+    interval,
+    length_label,
+    metric_label,
+    runs_label,
+    treatment_label,
+)
 from embscale.rows.markdown import escape, markdown_table
-from embscale.rows.selection import ladder_tables, main_run, random_band
+from embscale.rows.selection import LADDER, ladder_tables, last_tables, main_run, random_tables, references, where
+from embscale.rows.treatments import FULL, INPUT, SHUFFLED
+from embscale.scoring import primary_length
+from embscale.scoring.estimates import ALL, HELDOUT, SEEN
 
 Variables = dict[str, Any]
 
@@ -49,41 +62,142 @@ def corpus_numbers(documents: Sequence[Mapping[str, Any]], qrels: pd.DataFrame, 
     }
 
 
-def score_numbers(rows: pd.DataFrame) -> Variables:
-    """The best table, the random tables beside it, and how many trained tables beat them.
+def score_numbers(rows: pd.DataFrame, differences: pd.DataFrame, *, task: str, metric: str, length: str) -> Variables:
+    """What trained tables of the ladder score, and how far above or below their controls they are.
 
-    A trained table counts as above (below) random if its whole interval lies above (below) the mean of the
-    random tables of its width.
+    A trained table counts as above (below) a control if the whole interval of the difference is above (below) zero.
+
+    Args:
+        rows: of ``estimates.csv``, of one tokenizer.
+        differences: of ``differences.csv``, of the same.
+        task: the study's main one.
+        metric: the study's primary one.
+        length: of documents, the primary one.
     """
-    full = ladder_tables(rows).query("variant == 'full'").sort_values("width")
-    band = random_band(rows)
-    random = full["dim"].map(band["mean"])
-    best = full.loc[full["value"].idxmax()]
-    untrained = full["model"].map(rows[(rows["variant"] == "full") & (rows["step"] == 0)].set_index("model")["value"])
-    alone = {kind: rows[rows["variant"] == kind] for kind in ("overlap", "overlap_idf", "bm25")}
-    weighted = ladder_tables(rows).query("variant == 'idf'").sort_values("width")
+    main = {"metric": metric, "length": length, "queries": ALL}
+    whole = where(rows, **main, task=task)
+    full = last_tables(whole[whole["suite"] == LADDER])
+    best, levels = full.loc[full["value"].idxmax()], references(whole)
+    apart = ladder_tables(where(differences, **main))
+    ours = apart[apart["task"] == task]
+    random = random_tables(whole).set_index("width")
     return {
-        "metric": metric_label(rows),
+        "metric": metric_label(full),
+        "length": length_label(length),
+        "length_rule": length_words(rows, task=task, metric=metric, length=length),
         "models": len(full),
-        "idf_widest": interval(weighted.iloc[-1]) if len(weighted) else NOT_RUN,
-        **{kind: interval(found.iloc[0]) if len(found) else NOT_RUN for kind, found in alone.items()},
-        "widths": ", ".join(f"{width:.0f}" for width in full["dim"]),
+        "runs": runs_label(int(full["runs"].max())),
+        "draws": int(random["runs"].max()),
         "queries": f"{int(full['n'].iloc[0]):,}",
+        "clusters": f"{int(full['clusters'].iloc[0]):,}",
+        "widths": ", ".join(f"{width:.0f}" for width in full["dim"]),
+        **{name: interval(levels.loc[name]) if name in levels.index else NOT_RUN for name in REFERENCE_NAMES},
         "best": interval(best),
         "best_width": int(best["dim"]),
         "narrowest": interval(full.iloc[0]),
         "narrowest_width": int(full["dim"].iloc[0]),
         "widest": interval(full.iloc[-1]),
         "widest_width": int(full["dim"].iloc[-1]),
-        "above_random": int((full["ci_low"] > random).sum()),
-        "below_random": int((full["ci_high"] < random).sum()),
-        "below_untrained": int((full["ci_high"] < untrained).sum()),
-        "random_seeds": int(band["count"].max()),
-        "random_smallest": f"{band['mean'].iloc[0] * PERCENT:.2f}",
-        "random_smallest_dims": int(band.index[0]),
-        "random_largest": f"{band['mean'].iloc[-1] * PERCENT:.2f}",
-        "random_largest_dims": int(band.index[-1]),
+        **{f"random_{name}": interval(random.loc[full["dim"].iloc[end]]) for name, end in ENDS.items()},
+        **_against("random", ours),
+        **_against("untrained", ours),
+        **_against("shuffled", ours),
+        **_against("random", ours, treatment=IDF),
+        **_weighted(whole),
+        **_second_task(apart[apart["task"] != task]),
+        **_heldout(ladder_tables(where(differences, task=task, metric=metric, length=length, against="random"))),
     }
+
+
+ENDS = {"narrowest": 0, "widest": -1}
+IDF = "idf"
+
+
+def _against(control: str, differences: pd.DataFrame, treatment: str = FULL) -> Variables:
+    """Trained tables less a control of the same treatment: at both ends of the ladder, and at how many widths."""
+    found = where(differences, against=control, treatment=treatment).sort_values("width")
+    name = control if treatment == FULL else f"{control}_{treatment}"
+    if found.empty:
+        return {f"less_{name}_{end}": NOT_RUN for end in ENDS} | {f"against_{name}": NOT_RUN}
+    ends = {f"less_{name}_{end}": interval(found.iloc[place], signed=True) for end, place in ENDS.items()}
+    return ends | {f"against_{name}": sides(found)}
+
+
+def sides(differences: pd.DataFrame) -> str:
+    """At how many widths intervals of differences are above, below and around zero, in words."""
+    above, below = int((differences["ci_low"] > 0).sum()), int((differences["ci_high"] < 0).sum())
+    counts = {"above": above, "below": below, "with an interval that contains zero": len(differences) - above - below}
+    parts = [f"{words} at {count} of {len(differences)} widths" for words, count in counts.items() if count]
+    return " and ".join(parts) if len(parts) < len(counts) else f"{parts[0]}, {parts[1]} and {parts[2]}"
+
+
+def _weighted(rows: pd.DataFrame) -> Variables:
+    """Trained and random tables of the widest model with idf weights."""
+    trained = ladder_tables(where(rows, table=INPUT, treatment=IDF))
+    if trained.empty:
+        return {"idf_widest": NOT_RUN, "random_idf_widest": NOT_RUN}
+    random = random_tables(rows, IDF).set_index("width")
+    widest = trained.iloc[-1]
+    known = widest["width"] in random.index
+    return {
+        "idf_widest": interval(widest),
+        "random_idf_widest": interval(random.loc[widest["width"]]) if known else NOT_RUN,
+    }
+
+
+def _second_task(differences: pd.DataFrame) -> Variables:
+    """Trained less random tables on the second task of the study."""
+    others = where(differences, against="random", treatment=FULL)
+    if others.empty:
+        names = ("second_task", "second_queries", "second_less_random_widest", "second_against_random")
+        return dict.fromkeys(names, NOT_RUN)
+    task = str(others["task"].iloc[0])
+    found = others[others["task"] == task].sort_values("width")
+    return {
+        "second_task": task,
+        "second_queries": f"{int(found['n'].iloc[0]):,}",
+        "second_less_random_widest": interval(found.iloc[-1], signed=True),
+        "second_against_random": sides(found),
+    }
+
+
+def _heldout(differences: pd.DataFrame) -> Variables:
+    """Trained less random tables of queries by whether their documents were trained on, at the widest model."""
+    found = {}
+    for name, queries in (("heldout", HELDOUT), ("seen", SEEN)):
+        rows = where(differences, queries=queries, treatment=FULL).sort_values("width")
+        none = rows.empty
+        found[f"{name}_less_random_widest"] = NOT_RUN if none else interval(rows.iloc[-1], signed=True)
+        found[f"{name}_queries"] = NOT_RUN if none else f"{int(rows['n'].iloc[0]):,}"
+        found[f"{name}_against_random"] = NOT_RUN if none else sides(rows)
+    return found
+
+
+def _lengths(rows: pd.DataFrame, task: str, metric: str) -> pd.DataFrame:
+    return primary_length.ratios(where(rows, task=task, metric=metric, queries=ALL))
+
+
+def length_words(rows: pd.DataFrame, *, task: str, metric: str, length: str) -> str:
+    """Whether the primary length is the one that the rule chooses, in words."""
+    chosen = primary_length.choice(_lengths(rows, task, metric))
+    if chosen == length:
+        return f"The rule chooses the {length_label(length)}, as this study does"
+    words = "no length of this study" if chosen is None else f"the {length_label(chosen)}"
+    return f"**The rule chooses {words}; this study shows the {length_label(length)}**"
+
+
+def length_table(rows: pd.DataFrame, *, task: str, metric: str) -> str:
+    """Markdown rows of the rule for the primary length: how far random tables are off the floor at each."""
+    lines = [
+        ["documents", "random, narrowest", "chance", "times chance", "random, middle", "BM25", "share of BM25", "rule"]
+    ]
+    for row in _lengths(rows, task, metric).itertuples(index=False):
+        scores = [f"{value * PERCENT:.2f}" for value in (row.narrowest, row.chance, row.middle, row.bm25)]
+        lines.append(
+            [length_label(row.length), scores[0], scores[1], f"{row.times_chance:.1f}", scores[2], scores[3]]
+            + [f"{row.share_of_bm25:.2f}", "met" if row.off_floor else "not met"]
+        )
+    return markdown_table(lines)
 
 
 def layer_numbers(probes: pd.DataFrame, texts: str) -> Variables:
@@ -111,16 +225,62 @@ def layer_numbers(probes: pd.DataFrame, texts: str) -> Variables:
     }
 
 
-def score_table(rows: pd.DataFrame) -> str:
-    """Markdown rows of each model's score by variant, with intervals."""
-    final = ladder_tables(rows)
-    band = random_band(rows)
-    kinds = [kind for kind in VARIANT_NAMES if kind in set(final["variant"])]
-    lines = [["width", *(VARIANT_NAMES[kind] for kind in kinds), f"{VARIANT_NAMES['random']}, mean"]]
-    for width, group in final.groupby("width"):
-        by_kind = group.set_index("variant")
-        random = f"{band['mean'][width] * PERCENT:.2f}" if width in band.index else "not run"
-        lines.append([str(int(width)), *(interval(by_kind.loc[kind]) for kind in kinds), random])
+def score_table(rows: pd.DataFrame, *, metrics: Sequence[str]) -> str:
+    """Markdown rows of what tables score as they are, by task, metric and width, beside their controls and chance.
+
+    Args:
+        rows: of ``estimates.csv``, of one tokenizer and length and all queries.
+        metrics: to show.
+    """
+    names = ["random", "untrained", "shuffled", "chance", "BM25"]
+    lines = [["task", "metric × 100", "width", "trained", *names]]
+    for task, of_task in rows.groupby("task"):
+        for metric in metrics:
+            found = where(of_task, metric=metric)
+            levels, random = references(found), random_tables(found).set_index("width")
+            whole = found[(found["suite"] == LADDER) & (found["treatment"] == FULL)]
+            controls = {
+                "random": random,
+                "untrained": whole[(whole["table"] == INPUT) & (whole["step"] == 0)].set_index("width"),
+                "shuffled": whole[whole["table"] == SHUFFLED].set_index("width"),
+            }
+            for _, row in last_tables(whole).iterrows():
+                cells = [
+                    interval(of.loc[row["width"]]) if row["width"] in of.index else NOT_RUN for of in controls.values()
+                ]
+                cells += [
+                    f"{levels.loc[name, 'value'] * PERCENT:.2f}" if name in levels.index else NOT_RUN
+                    for name in ("chance", "bm25")
+                ]
+                name = metric_label(found).removesuffix(" × 100")
+                lines.append([escape(str(task)), name, f"{row['width']:.0f}", interval(row), *cells])
+    return markdown_table(lines)
+
+
+def treatment_table(rows: pd.DataFrame, differences: pd.DataFrame) -> str:
+    """Markdown rows of each treatment: the trained table's score at each width, and less random tables treated alike.
+
+    Args:
+        rows: of ``estimates.csv``, of one task, tokenizer, metric and length and all queries.
+        differences: of ``differences.csv``, of the same.
+    """
+    trained = ladder_tables(where(rows, table=INPUT))
+    apart = ladder_tables(where(differences, against="random")).set_index(["treatment", "width"])
+    lines = [["treatment of both", "width", "trained", "trained less random"]]
+    for treatment, group in trained.groupby("treatment", sort=False):
+        for _, row in group.iterrows():
+            key = (treatment, row["width"])
+            less = interval(apart.loc[key], signed=True) if key in apart.index else NOT_RUN
+            lines.append([treatment_label(str(treatment)), f"{row['width']:.0f}", interval(row), less])
+    return markdown_table(lines)
+
+
+def reference_table(rows: pd.DataFrame) -> str:
+    """Markdown rows of published scores of systems of other kinds."""
+    lines = [["system", "kind", "task", "metric", "published × 100"]]
+    for row in rows.sort_values(["task", "value"], ascending=[True, False]).itertuples(index=False):
+        metric = row.metric.replace("_at_", "@").replace("ndcg", "nDCG")
+        lines.append([escape(row.system), row.kind, escape(row.task), metric, f"{row.value * PERCENT:.2f}"])
     return markdown_table(lines)
 
 
@@ -143,14 +303,14 @@ def layer_table(probes: pd.DataFrame) -> str:
     return markdown_table(lines)
 
 
-def ladder_table(losses: Mapping[int, pd.DataFrame], table_rows: int) -> str:
-    """Markdown rows of the training of each model: tokens, and loss on held-out texts."""
-    lines = [["width", "tokens seen", "parameters in the table", "loss before, nats", "loss after, nats"]]
-    for width, rows in sorted(losses.items()):
-        heldout = rows.dropna(subset="heldout_loss")
-        before, after = heldout["heldout_loss"].iloc[0], heldout["heldout_loss"].iloc[-1]
-        seen = f"{int(heldout['tokens'].iloc[-1]):,}"
-        lines.append([str(width), seen, f"{width * table_rows:,}", f"{before:.2f}", f"{after:.2f}"])
+def ladder_table(losses: Mapping[int, Sequence[pd.DataFrame]], table_rows: int) -> str:
+    """Markdown rows of the training of each width, means over its runs: tokens, and loss on held-out texts."""
+    lines = [["width", "runs", "tokens seen", "parameters in the table", "loss before, nats", "loss after, nats"]]
+    for width, runs in sorted(losses.items()):
+        heldout = [rows.dropna(subset="heldout_loss") for rows in runs]
+        before, after = (np.mean([rows["heldout_loss"].iloc[end] for rows in heldout]) for end in (0, -1))
+        seen = f"{max(int(rows['tokens'].iloc[-1]) for rows in heldout):,}"
+        lines.append([str(width), str(len(runs)), seen, f"{width * table_rows:,}", f"{before:.2f}", f"{after:.2f}"])
     return markdown_table(lines)
 
 

@@ -6,10 +6,19 @@ import math
 
 import pandas as pd
 
+from embscale.rows.treatments import FULL, INPUT, RANDOM, REFERENCE
+
 LADDER = "ladder"
 
 # The run that all others are compared with, on the first of its splits.
 MAIN_RUN = {"classifier": "logistic_regression", "input": "raw", "control": "none"}
+
+
+def where(rows: pd.DataFrame, **values: str) -> pd.DataFrame:
+    """Rows with these values in the columns of these names."""
+    for column, value in values.items():
+        rows = rows[rows[column] == value]
+    return rows
 
 
 def is_last_checkpoint(rows: pd.DataFrame) -> pd.Series:
@@ -48,16 +57,25 @@ def with_unique_models(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def last_tables(rows: pd.DataFrame) -> pd.DataFrame:
-    """The score of each model's last table as it is, by task and width."""
-    last = last_checkpoint(rows[rows["variant"] == "full"])
-    return last.sort_values(["task", "suite", "dim", "model"], ignore_index=True)
+    """The score of each model's last table as it is, by task and width, over runs (`embscale.scoring.estimates`)."""
+    trained = rows[(rows["table"] == INPUT) & (rows["treatment"] == FULL)]
+    return last_checkpoint(trained).sort_values(["task", "suite", "dim", "model"], ignore_index=True)
 
 
 def ladder_tables(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the last table of each model of the ladder, with the table's own width in the column ``width``."""
-    last = last_checkpoint(rows[rows["suite"] == LADDER])
-    widths = last[last["variant"] == "full"].set_index("model")["dim"]
-    return last.assign(width=last["model"].map(widths))
+    """Rows of the last table of each model of the ladder, the narrowest first: scores, estimates or differences."""
+    return last_checkpoint(rows[rows["suite"] == LADDER]).sort_values("width", kind="stable")
+
+
+def random_tables(rows: pd.DataFrame, treatment: str = FULL) -> pd.DataFrame:
+    """The mean over draws of random tables that went through a treatment, the narrowest first."""
+    random = rows[(rows["table"] == RANDOM) & (rows["treatment"] == treatment)]
+    return random.sort_values("width", kind="stable")
+
+
+def references(rows: pd.DataFrame) -> pd.DataFrame:
+    """What needs no table (BM25, token overlap, chance), by its name."""
+    return rows[rows["table"] == REFERENCE].drop_duplicates("model").set_index("model")
 
 
 def widest_tables(rows: pd.DataFrame) -> pd.DataFrame:
@@ -68,7 +86,7 @@ def widest_tables(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def random_band(rows: pd.DataFrame) -> pd.DataFrame:
-    """Mean, lowest and highest score of random tables over seeds, by width."""
+    """Mean, lowest and highest score of single random tables over seeds, by width."""
     random = rows[rows["variant"] == "random"]
     return random.groupby("dim")["value"].agg(["mean", "min", "max", "count"])
 

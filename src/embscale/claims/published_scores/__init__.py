@@ -30,6 +30,9 @@ fitted by stochastic gradient descent, vectors split at random.
 | ``masked`` | dimensions set to zero when testing |
 | ``value`` | share of vectors whose layer is named correctly, after the last epoch |
 | ``source`` | a key of `LAYER_SOURCES` |
+``references.csv`` repeats scores of retrieval systems of other kinds (``kind``: a general-purpose text encoder, a static
+table, a lexical baseline) from the results repository of MTEB, github.com/embeddings-benchmark/results, of the data at
+the ``revision``; ``value`` from 0 to 100.
 """
 
 from __future__ import annotations
@@ -61,6 +64,8 @@ SOURCES = {
     "notebook-opt": (NOTEBOOK, "2ac5445"),
 }
 
+REFERENCES_FILE = Path(__file__).with_name("references.csv")
+
 LAYERS_FILE = Path(__file__).with_name("huang2024.csv")
 LAYERS_REPOSITORY = "https://github.com/SproutNan/LLM_layerclassifier"
 LAYER_SOURCES = {
@@ -84,6 +89,12 @@ def load() -> pd.DataFrame:
 def huang() -> pd.DataFrame:
     """Every published accuracy of a layer classifier, ``value`` from 0 to 1."""
     return pd.read_csv(LAYERS_FILE, keep_default_na=False)
+
+
+def references() -> pd.DataFrame:
+    """Published scores of systems of other kinds, as marks to compare with; ``value`` from 0 to 1."""
+    rows = pd.read_csv(REFERENCES_FILE, keep_default_na=False)
+    return rows.assign(value=rows["value"] / SCALE)
 
 
 def suites(rows: pd.DataFrame) -> dict[str, list[str]]:
@@ -116,7 +127,9 @@ def compare(rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
         EmbscaleError: two of our scores answer to one published score.
     """
     keys = ["owner", "variant", "variant_dims", "seed", "task", "metric"]
-    ours = _owned(_closest(_numbered(last_checkpoint(rows))))
+    # The study scored whole documents.
+    ours = _owned(_closest(_numbered(last_checkpoint(rows[rows["length"] == "all"]))))
+    ours = ours[ours["owner"].isin({*_owned(printed)["owner"], *RENAMED.values()})]
     twice = ours.duplicated(keys)
     if twice.any():
         first = ours[twice].iloc[0]
