@@ -485,8 +485,8 @@ class Ends:
         apart = np.array(self.apart or [0.0])
         return (
             f"{len(self.apart)} ends of intervals, apart by {100 * np.median(apart):.1f} % of the interval's width in "
-            f"the median and {100 * apart.max():.1f} % at most; {self.few} intervals are of few clusters, {self.refused} of "
-            "one"
+            f"the median and {100 * apart.max():.1f} % at most; {self.few} intervals of few clusters, "
+            f"{self.refused} of one"
         )
 
 
