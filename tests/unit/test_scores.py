@@ -103,7 +103,7 @@ def test_a_score_that_is_no_number_stops(per_query):
 
 def test_a_doubled_score_stops(per_query):
     for frames in ([per_query, per_query.iloc[:1]],), ([per_query], [per_query]):
-        with pytest.raises(EmbscaleError, match="occurs twice|some are missing"):
+        with pytest.raises(EmbscaleError, match=r"occurs twice|some are missing"):
             summarise(*map(pd.concat, frames))
 
 

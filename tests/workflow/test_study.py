@@ -121,6 +121,29 @@ def test_crop_to_the_whole_table_scores_as_the_table(checkout):
     assert narrow["crop"].equals(narrow["full"])
 
 
+def recomputed(folder, *arguments):
+    """The study's results computed again by a script that shares no code with the project."""
+    command = [sys.executable, ROOT / "tests/independent_recomputation.py", folder / "results/tiny", *arguments]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_other_code_finds_the_same_scores_means_and_intervals(checkout):
+    done = recomputed(checkout)
+    assert done.returncode == 0 and "0 mismatches" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["estimates", "differences"])
+def test_other_code_notices_a_changed_number(checkout, name):
+    rows = pd.read_csv(checkout / f"results/tiny/{name}.csv", dtype=str)
+    keys = {"model": "ladder-w8", "treatment": "full", "length": "16", "metric": "ndcg_at_10"}
+    which = rows.index[(rows[list(keys)] == pd.Series(keys)).all(axis=1)][0]
+    rows.loc[which, "value"] = str(float(rows.loc[which, "value"]) + 2e-5)
+    with edited(checkout / f"results/tiny/{name}.csv", lambda _: rows.to_csv(index=False).encode()):
+        done = recomputed(checkout, "--model", "ladder-w8", "random")
+    assert done.returncode == 1 and "value" in done.stderr, done.stdout + done.stderr
+
+
 def test_a_caption_reruns_the_report_only(checkout):
     chapter = checkout / "report/chapters/question.qmd"
     with edited(chapter, lambda text: text.replace(b"What this page shows", b"What it says")):
