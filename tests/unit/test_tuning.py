@@ -140,18 +140,12 @@ MODEL = {
 }  # fmt: skip
 
 
-def tune(folder, method, values, flags, name="a"):
+def tune(folder, method, values, flags, name="a", run=()):
     given = [str(word) for key, value in (SHARED | flags).items() for word in (f"--{key.replace('_', '-')}", value)]
     files = ["--corpus", folder, "--tokens", folder / "tokens.safetensors", "--tokenizer", folder]
-    outputs = [
-        "--rows",
-        folder / f"{name}.csv",
-        "--choice",
-        folder / f"{name}.json",
-        "-o",
-        folder / f"{name}.safetensors",
-    ]
-    return execute("tune", [method, *map(str, files), *given, "--values", *map(str, values), *map(str, outputs)])
+    outputs = ["--rows", folder / f"{name}.csv", "--choice", folder / f"{name}.json"]
+    files += [*outputs, "-o", folder / f"{name}.safetensors", *(["--run", *run] if run else [])]
+    return execute("tune", [method, *map(str, files), *given, "--values", *map(str, values)])
 
 
 def test_test_queries_have_no_part_in_the_choice(study):
@@ -222,6 +216,23 @@ def test_the_language_model_is_that_of_the_ladder(study):
     rows = pd.read_csv(study / "a.csv")
     loss = ladder.heldout_loss(model, unseen[: ladder.HELDOUT_TOKENS], context=8, batch=2)
     assert rows[rows["chosen"]]["heldout_loss"].tolist() == pytest.approx([loss, loss])
+
+
+def test_a_run_of_the_ladder_is_not_trained_again(study, capsys):
+    names = ("blocks", "head_width", "context", "batch", "learning_rate", "final_learning_rate", "warmup", "steps")
+    given = {name: MODEL[name] for name in names} | {"seed": 1, "vocab_size": 14, "width": 4, "positions": "rotary"}
+    words = [str(word) for name, value in given.items() for word in (f"--{name.replace('_', '-')}", value)]
+    files = ["--corpus", study, "--tokens", study / "tokens.safetensors", "--tokenizer", study, "-o", study / "run"]
+    assert execute("train", [*map(str, files), *words, "--checkpoints", "6"]) == 0
+    table = study / "run.safetensors"
+    assert execute("extract", [str(study / "run" / "step6"), "-o", str(table)]) == 0
+    assert tune(study, "ladder", [0.01, 0.03], MODEL) == 0
+    assert tune(study, "ladder", [0.01, 0.03], MODEL, "b", run=[study / "run" / "losses.csv", table]) == 0
+    assert (study / "a.safetensors").read_bytes() == (study / "b.safetensors").read_bytes()
+    pd.testing.assert_frame_equal(pd.read_csv(study / "a.csv"), pd.read_csv(study / "b.csv"))
+    others = MODEL | {"steps": 5}
+    assert tune(study, "ladder", [0.01, 0.03], others, "c", run=[study / "run" / "losses.csv", table]) == 1
+    assert "losses.csv: of a run with steps 6, expected 5; give another or no --run" in capsys.readouterr().err
 
 
 def test_errors_are_one_line(study, capsys):

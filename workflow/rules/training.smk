@@ -146,6 +146,20 @@ def grid_flags(method):
     return group_flags(Grid, {"setting": setting, "values": values})
 
 
+def run_of(method):
+    """Losses and last table of the ladder's first run of the width at which methods are tuned, if there is one."""
+    model = f"ladder-w{config['tuning']['dim']}"
+    if method != LANGUAGE_MODEL or model not in LADDER:
+        return []
+    last = f"step{config['ladder']['steps']}"
+    if last not in LADDER_CHECKPOINTS:
+        return []
+    return [
+        *expand(rules.train.output.losses, run=model),
+        table_file(model, last),
+    ]
+
+
 rule tune:
     """Choose one setting of a method: train with each value of its grid, score on the development queries."""
     input:
@@ -157,6 +171,7 @@ rule tune:
             tokenizer=config["tokenizer"]["name"],
         ),
         tokenizer=rules.tokenizer.output.tokenizer,
+        run=lambda wildcards: run_of(wildcards.tuned),
     output:
         table=f"<results>/tuning/{{tuned}}-d{config['tuning']['dim']}.safetensors",
         note=f"<results>/tuning/{{tuned}}-d{config['tuning']['dim']}.safetensors.note.json",
@@ -182,13 +197,14 @@ rule tune:
         vocabulary=VOCABULARY,
         settings=lambda wildcards: tuned_flags(wildcards.tuned),
         grid=lambda wildcards: grid_flags(wildcards.tuned),
+        run=lambda wildcards, input: several("--run", input.run),
         metric=config["scores"]["primary_metric"],
         length=config["scores"]["lengths"][0],
         bootstrap=BOOTSTRAP,
     shell:
         "python src/embscale tune {wildcards.tuned} {params.grid} --corpus {params.task:q} --tokens {input.tokens:q}"
         " --tokenizer {params.tokenizer:q} --tokenizer-name {params.tokenizer_name} --dim {params.dim}"
-        " {params.vocabulary} {params.settings} --metric {params.metric} --length {params.length}"
+        " {params.vocabulary} {params.settings} {params.run} --metric {params.metric} --length {params.length}"
         " {params.bootstrap} --threads {threads} --rows {output.rows:q} --choice {output.choice:q}"
         " --output {output.table:q} 2> {log:q}"
 

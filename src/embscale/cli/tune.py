@@ -24,6 +24,7 @@ from embscale.parameters.corpus import TableRows
 from embscale.parameters.scores import Bootstrap
 from embscale.parameters.training import LANGUAGE_MODEL, METHODS, Grid, Recipe, RunSeed, Steps
 from embscale.progress import progress
+from embscale.provenance.artifacts import file_sha256, note_path, read_note
 from embscale.texts import beir, streams, tokens
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if method == LANGUAGE_MODEL:
             method_parser.add_argument("--dim", type=int, required=True, help="columns of the table")
             flags.add(method_parser, TableRows, Recipe, Steps, RunSeed)
+            method_parser.add_argument(
+                "--run",
+                type=Path,
+                nargs=2,
+                metavar=("LOSSES.csv", "TABLE.safetensors"),
+                help="of embscale train and extract with these very settings, which is then not trained again",
+            )
         else:
             add_method(method_parser, method)
         flags.add(method_parser, Grid, Bootstrap)
@@ -71,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
     # All values are checked before the first training.
     tried = [tuning.with_setting(settings, args.setting, value) for value in args.values]
     inputs = [*dict.fromkeys(path for split in GROUPS for path in beir.files(args.corpus, split)), args.tokens]
-    inputs.append(tokens.tokenizer_file(args.tokenizer))
+    inputs += [tokens.tokenizer_file(args.tokenizer), *(vars(args).get("run") or [])]
     train = _train_language_model if args.method == LANGUAGE_MODEL else train_static
     facts: dict[str, Any] = {}
     outputs = [args.output, args.rows, args.choice]
@@ -106,11 +114,19 @@ def _train_language_model(args: argparse.Namespace, recipe: Recipe) -> Trained:
     """Train a model of the ladder; its table after the last step, and its loss on held-out texts."""
     import torch
 
+    from embscale.tables import table_files
     from embscale.training import ladder
     from embscale.training.static_embeddings import Trained
 
     torch.use_deterministic_algorithms(True)
     training, unseen, _ = streams.read(beir.corpus_file(args.corpus), args.tokens, args.tokenizer, seed=args.seed)
+    size = recipe.batch * recipe.context
+    steps = len(training) // size  # of one pass
+    passes = max(1.0, args.steps / steps)
+    seen = min(args.steps, steps) * size
+    if args.run and recipe == flags.read(args, Recipe):
+        losses, path = args.run
+        return Trained(table_files.load(path), seen, passes, heldout_loss=_loss_of_run(args, losses))
     model = ladder.build(
         width=args.dim,
         blocks=recipe.blocks,
@@ -130,11 +146,31 @@ def _train_language_model(args: argparse.Namespace, recipe: Recipe) -> Trained:
         seed=args.seed,
     )
     ladder.train(model, training, schedule, reached=lambda step, loss: None)
-    size = recipe.batch * recipe.context
-    seen = min(schedule.tokens, len(training) // size * size)
     loss = ladder.heldout_loss(model, unseen[: ladder.HELDOUT_TOKENS], context=recipe.context, batch=recipe.batch)
     table = ladder.input_table(model).detach().numpy()
-    return Trained(table, seen, schedule.tokens / seen, heldout_loss=loss)
+    return Trained(table, seen, passes, heldout_loss=loss)
+
+
+def _loss_of_run(args: argparse.Namespace, losses: Path) -> float:
+    """The held-out loss after the last step of a run of `embscale train`.
+
+    Raises:
+        EmbscaleError: the run was trained in another way than the flags ask for.
+    """
+    import pandas as pd
+
+    note = read_note(note_path(losses))
+    wanted = vars(flags.read(args, Recipe)) | {"steps": args.steps, "seed": args.seed, "vocab_size": args.vocab_size}
+    wanted |= {"width": args.dim, "positions": "rotary"}
+    for name, value in wanted.items():
+        if note["params"].get(name) != value:
+            raise EmbscaleError(
+                f"{losses}: of a run with {name} {note['params'].get(name)}, expected {value}; give another or no --run"
+            )
+    if file_sha256(args.tokens) not in note["inputs"].values():
+        raise EmbscaleError(f"{losses}: of a run on other tokens than {args.tokens}; give another or no --run")
+    rows = pd.read_csv(losses).set_index("step")
+    return float(rows.loc[args.steps, "heldout_loss"])
 
 
 def _scored(args: argparse.Namespace, table: np.ndarray, scorer: Scorer, clusters: Clusters) -> Scored:
