@@ -34,7 +34,9 @@ def read_per_query(paths: Sequence[Path], where: Sequence[str]) -> pd.DataFrame:
             column, _, value = condition.partition("=")
             if column not in rows.columns:
                 raise EmbscaleError(f"{path}: no column {column!r}; it has {', '.join(map(str, rows.columns))}")
-            rows = rows[rows[column].astype(str) == value]
+            # A name is a category, compared at once for all rows.
+            cells = rows[column] if isinstance(rows[column].dtype, pd.CategoricalDtype) else rows[column].astype(str)
+            rows = rows[cells == value]
         frames.append(rows)
     found = pd.concat([rows for rows in frames if len(rows)] or frames[:1], ignore_index=True)
     if found.empty:

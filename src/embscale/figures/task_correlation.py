@@ -72,10 +72,14 @@ def _scatter(axes: Axes, points: pd.DataFrame, tasks: list[str], **style: Any) -
 
 
 def _name_widths(axes: Axes, points: pd.DataFrame, tasks: list[str]) -> None:
-    """The width beside the middle of its runs."""
+    """The runs of a width joined in their mean, beside which the width stands."""
     for width, own in points.groupby("width"):
-        place = own[tasks[0]].max(), own[tasks[1]].mean()
-        axes.annotate(f"{width:.0f}", place, (7, 0), textcoords="offset points", va="center", color=theme.INK)
+        x, y = own[tasks[0]], own[tasks[1]]
+        for run_x, run_y in zip(x, y, strict=True):
+            axes.plot([x.mean(), run_x], [y.mean(), run_y], color=theme.CATEGORIES[0], linewidth=0.8, alpha=0.6)
+        axes.annotate(
+            f"{width:.0f}", (x.mean(), y.mean()), (7, -9), textcoords="offset points", va="center", color=theme.INK
+        )
 
 
 def describe(rows: pd.DataFrame) -> str:

@@ -108,18 +108,20 @@ def by_quarter(
             of_both = [scores[queries].to_numpy() for scores in wide]
             draws = [resample.draws(values, name) for values, name in zip(of_both, (TRAINED, control), strict=True)]
             means = [values.mean() for values in of_both]
-            ends = frequency[queries]
+            of_queries = frequency[queries]
             shared = named | {
-                "quarter": quarter, "frequency_low": math.expm1(ends.min()), "frequency_high": math.expm1(ends.max()),
+                "quarter": quarter, "frequency_low": math.expm1(of_queries.min()),
+                "frequency_high": math.expm1(of_queries.max()),
                 "runs": len(of_both[0]), "draws": len(of_both[1]), "n": len(queries), "clusters": resample.clusters,
             }  # fmt: skip
-            for table, value, drawn in (
-                (TRAINED, means[0], draws[0]),
-                (RANDOM, means[1], draws[1]),
-                (DIFFERENCE, means[0] - means[1], draws[0] - draws[1]),
+            for table, value, drawn, lowest in (
+                (TRAINED, means[0], draws[0], 0),
+                (RANDOM, means[1], draws[1], 0),
+                (DIFFERENCE, means[0] - means[1], draws[0] - draws[1], -1),
             ):
-                low, high = percentile_interval(drawn) if resample.clusters > 1 else (math.nan, math.nan)
-                rows.append(shared | {"table": table, "value": value, "ci_low": float(low), "ci_high": float(high)})
+                # Scores are from 0 to 1, and so is what can be said of them.
+                ends = np.clip(percentile_interval(drawn), lowest, 1) if resample.clusters > 1 else [math.nan] * 2
+                rows.append(shared | {"table": table, "value": value, "ci_low": ends[0], "ci_high": ends[1]})
     if not rows:
         raise EmbscaleError(
             f"no model has a table {' or '.join(variants)} and random tables of its width, treated alike, beside it"

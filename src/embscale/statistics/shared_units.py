@@ -7,9 +7,9 @@ leaving out couples is subtracted (Cameron, Gelbach and Miller 2011, Journal of 
 eq. 2.11, for couples whose members come from one set; Aronow, Samii and Assenova 2015, Political Analysis 23, 564).
 Student's t has one degree of freedom less than there are units, which matters for ten or fewer.
 
-Simulated coverage of the nominal 95 % for entries on a continuous scale is 92 to 97 % with 5 to 50 units and any effect
-of the units above a tenth of the variance; without any it is up to 99 %.  For shares of zeros and ones with strong
-effects it can be as low as 85 % with ten units.
+Simulated coverage of the nominal 95 % is 90 to 97 % for entries on a continuous scale, with 5 to 50 units and effects
+of the units of a fifth of the variance or more; without such effects it is up to 99 %.  For shares of zeros and ones it
+is 85 to 99 % with six to ten units, the less the stronger the effects.
 """
 
 from __future__ import annotations
