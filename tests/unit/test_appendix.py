@@ -14,9 +14,11 @@ README = "# W\n\n## Results\n\ntext\n\n## Columns of `scores.csv`\n\n| column | 
 INVENTORY = pd.DataFrame({
     "model": ["gpt*", "opt"], "checkpoint": ["main", "main"], "status": ["gated", "available"], "reason": ["closed", ""]
 })  # fmt: skip
+NOT_RUN = "published models not run"
 CLAIMS = pd.DataFrame({
-    "claim": ["C1", "C2", "C3", "C1"], "suite": ["p", "p", "p", "ladder"],
-    "verdict": ["not run", "not run", "reproduced", "not run"], "detail": ["no x", "no x", "", "no x"],
+    "claim": ["C1", "C2", "C3", "C4"], "verdict": [NOT_RUN, NOT_RUN, "reproduced", "not testable"],
+    "published_detail": ["no x", "no x", None, "no y"], "analogue": ["holds", "not testable", "see C1", "fails"],
+    "detail": [None, "one width", None, "of two parts"],
 })  # fmt: skip
 
 
@@ -41,8 +43,9 @@ def test_what_was_not_run_has_its_reason():
         r"| gpt\*, main | closed |",
         "| tasks of other kinds than retrieval | none is named in the study's parameters |",
         "| figure lost | There is none. |",
-        "| claims C1, C2, asked of p | no x |",
-        "| claims C1, asked of ladder | no x |",
+        "| claims C1, C2, asked of published models | no x |",
+        "| claims C4, asked of published models | no y |",
+        "| claims C2, asked of the ladder | one width |",
     ]
 
 

@@ -44,7 +44,7 @@ def rows(mean, *, noise=0.02, queries=QUERIES, salt=0, **cells):
     return frame.assign(**{**SHARED, "table_sha256": name, **cells})
 
 
-RUNS = (-1, 0, 1)
+RUNS = (-1, 1)  # few, so that the orders of runs are few
 
 
 def suite(name, means, *, dims, tokenizer="tok", names=None, spread=0.0001, runs=RUNS, **cells):
@@ -57,7 +57,7 @@ def suite(name, means, *, dims, tokenizer="tok", names=None, spread=0.0001, runs
     ]
 
 
-def randoms(means, *, dims, tokenizer="tok", seeds=(1, 2, 3), **cells):
+def randoms(means, *, dims, tokenizer="tok", seeds=(1, 2), **cells):
     shared = {"suite": "random", "model": "random", "variant": "random", "tokenizer": tokenizer, **cells}
     return [
         rows(mean, dim=dim, variant_dims=dim, seed=seed, **shared)
@@ -75,7 +75,7 @@ def chance(**cells):
 def panel(*frames, task="SCIDOCS", metric="ndcg_at_10", length="all", floor=True, **given):
     extra = [chance(task=task, metric=metric, length=length, **given)] if floor else []
     options = {"task": task, "metric": metric, "length": length}
-    return table_claims.panel([*frames, *extra], **options, resamples=2000, seed=1)
+    return table_claims.panel([*frames, *extra], **options, resamples=1000, seed=1)
 
 
 DIMS = (64, 128, 256, 512)
@@ -148,20 +148,21 @@ def test_without_the_score_of_a_random_ranking_nothing_is_tested():
 
 
 def test_a_flat_truth_is_equal_within_the_margin_and_has_no_trend():
-    made = subject(*suite("s", [0.05, 0.0505, 0.0495, 0.05], dims=DIMS, spread=0.0005))
+    three = {"dims": DIMS, "runs": (-1, 0, 1)}
+    made = subject(*suite("s", [0.05, 0.0505, 0.0495, 0.05], spread=0.0005, **three))
     assert verdict(table_claims.trend(made)) == "unresolved"
     assert verdict(table_claims.flat_after(made, at=["s-128"], margin={"share_of_range": 0.2})) == "holds"
     assert verdict(table_claims.no_rise(made, margin={"share_of_range": 0.2})) == "holds"
     # The same means, of runs that differ more than the margin: nobody can tell.
-    wide = subject(*suite("s", [0.05, 0.0505, 0.0495, 0.05], dims=DIMS, spread=0.01))
+    wide = subject(*suite("s", [0.05, 0.0505, 0.0495, 0.05], spread=0.01, **three))
     assert verdict(table_claims.flat_after(wide, at=["s-128"], margin={"share_of_range": 0.2})) == "unresolved"
 
 
 def test_one_outlying_run_decides_nothing():
     means = [0.05, 0.05, 0.05, 0.05]
-    outlier = rows(0.35, suite="s", model="s-512", dim=512, tokenizer="tok", run=4)
+    outlier = rows(0.08, suite="s", model="s-512", dim=512, tokenizer="tok", run=4)
     made = subject(*suite("s", means, dims=DIMS, spread=0.001), outlier)
-    assert made.score("s-512", "full")[0] == pytest.approx(0.125)
+    assert made.score("s-512", "full")[0] == pytest.approx(0.06)
     assert verdict(table_claims.difference(made, a="s-512 full", b="s-64 full")) == "unresolved"
     assert verdict(table_claims.trend(made)) == "unresolved"
     assert verdict(table_claims.peak(made, at=["s-512"])) == "unresolved"
@@ -172,12 +173,13 @@ def test_three_models_of_one_run_cannot_be_in_order_by_more_than_chance():
     found = verdicts.decide(table_claims.trend(made))
     assert found.estimate.p == pytest.approx(1 / 3) and verdict(table_claims.trend(made)) == "unresolved"
     assert "none could be significant: the smallest possible p is 0.33" in found.detail
-    three_runs = verdicts.decide(table_claims.trend(subject(*suite("s", [0.02, 0.05, 0.08], dims=DIMS[:3]))))
-    assert three_runs.estimate.p < 0.01 and "smallest" not in three_runs.detail
+    three_runs = subject(*suite("s", [0.02, 0.05, 0.08], dims=DIMS[:3], runs=(-1, 0, 1)))
+    found = verdicts.decide(table_claims.trend(three_runs))
+    assert found.estimate.p < 0.01 and "smallest" not in found.detail
 
 
 def test_margins_are_shares_of_the_range_or_deviations_between_runs():
-    made = subject(*suite("s", RISE_AND_FALL, dims=DIMS, spread=0.002))
+    made = subject(*suite("s", RISE_AND_FALL, dims=DIMS, spread=0.002, runs=(-1, 0, 1)))
     assert made.margin({"share_of_range": 0.1})[0] == pytest.approx(0.1 * (0.08 - 0.001))
     assert made.margin({"run_deviations": 2})[0] == pytest.approx(2 * 0.002)
     alone = subject(*suite("s", RISE_AND_FALL, dims=DIMS, runs=(0,)))
@@ -197,10 +199,10 @@ def test_runs_count_once_whatever_they_were_padded_with():
     padded = [
         rows(0.05 + run / 1000 + seed / 100, suite="s", model="s-64", dim=512, tokenizer="tok", variant="pad",
              variant_dims=512, run=run, seed=seed)
-        for run in (1, 2, 3) for seed in (1, 2)
+        for run in (1, 3) for seed in (1, 2)
     ]  # fmt: skip
     made = panel(*full, *padded)
-    assert made.runs["s-64", "pad:512"] == pytest.approx([0.066, 0.067, 0.068])
+    assert made.runs["s-64", "pad:512"] == pytest.approx([0.066, 0.068])
     assert made.cells["s-64", "pad:512"][0] == pytest.approx(0.067)
 
 
@@ -312,12 +314,12 @@ def ledger(entries, printed, scored=table_claims.NOTHING, ladder=table_claims.NO
     return table_claims.ledger(entries, printed, scored, ladder, task=task, metric="ndcg_at_10", **given)
 
 
-def test_the_studys_own_numbers_contradict_three_of_its_claims_and_one_margin(entries, printed):
-    """As the project found by reading: C6 by its figure; two peaks that are not the highest score of their suite."""
+def test_the_studys_own_numbers_contradict_three_of_its_claims_and_three_margins(entries, printed):
+    """C6 by its figure; two peaks that are not the highest of their suite; changes of more than a tenth of the range."""
     table = ledger(entries, printed).set_index("claim")
     assert set(table["verdict"]) == {verdicts.NOT_RUN} and set(table["analogue"]) == {verdicts.NOT_TESTABLE}
     holds = table["printed_holds"].dropna()
-    assert set(holds.index[~holds.astype(bool)]) == {"C6", "C10b", "C14b", "C14d"}
+    assert set(holds.index[~holds.astype(bool)]) == {"C6", "C14b", "C14d", "C9b", "C10b", "C12c"}
     assert table.loc["C2a", "printed_effect"] == pytest.approx(0.08063 - 0.07707)
     assert table.loc["C6", "printed_effect"] == pytest.approx(0.02931 - 0.04032)
     assert table.loc["C7", "printed_effect"] == pytest.approx(0.04032 - 0.01797)
@@ -352,8 +354,14 @@ def ladder_panel(*args, **given):
     return panel(*ladder_frames(*args, **given), **OWN)
 
 
-def test_the_ladder_answers_beside_the_claims_own_models(entries, printed):
-    table = ledger(entries, printed, ladder=ladder_panel()).set_index("claim")
+@pytest.fixture(scope="module")
+def asked(entries, printed):
+    """The ledger where only the ladder was scored, of four and of five widths."""
+    return {count: ledger(entries, printed, ladder=ladder_panel(WIDTHS[:count])) for count in (4, 5)}
+
+
+def test_the_ladder_answers_beside_the_claims_own_models(asked):
+    table = asked[5].set_index("claim")
     assert set(table["verdict"]) == {verdicts.NOT_RUN} and table["published_detail"].str.len().gt(0).all()
     # Pythia's 1b is sixth of ten, so ladder-w64 stands for it: rising to it, falling beyond.
     assert table.loc["C1", "analogue"] == "holds" and "ladder-w64" in table.loc["C1", "statistic"]
@@ -369,22 +377,21 @@ def test_the_ladder_answers_beside_the_claims_own_models(entries, printed):
     told = table["analogue"][table["same_as"] == ""]
     assert set(told) <= set(verdicts.ANALOGUES) and set(table["verdict"]) <= set(verdicts.VERDICTS)
     tested = table[table["n"].notna()]
-    assert set(tested["n"]) == {QUERIES} and set(tested["runs"]) == {3} and set(tested["over"]) == {"queries"}
+    assert set(tested["n"]) == {QUERIES} and set(tested["runs"]) == {2} and set(tested["over"]) == {"queries"}
 
 
-def test_each_family_is_corrected_for_itself(entries, printed):
-    tested = ledger(entries, printed, ladder=ladder_panel()).dropna(subset="p")
+def test_each_family_is_corrected_for_itself(asked):
+    tested = asked[5].dropna(subset="p")
     assert tested["family"].nunique() > 3
     for _, family in tested.groupby("family"):
         assert family["p_holm"].to_numpy() == pytest.approx(resampling.holm(family["p"].to_list()))
 
 
-@pytest.mark.parametrize("widths", [WIDTHS, WIDTHS[:4]])
-def test_each_test_of_the_ladder_stands_once(entries, printed, widths):
-    table = ledger(entries, printed, ladder=ladder_panel(widths)).set_index("claim")
-    always = {"C13a": "C1", "C10a": "C9a", "C16a": "C3", "C14d": "C14b"}
-    assert table.loc[list(always), "same_as"].to_dict() == always
-    assert table.loc["C14b", "same_as"] == ("C12b" if len(widths) == 5 else "C14a")
+@pytest.mark.parametrize(("widths", "peak"), [(4, "C14a"), (5, "C12b")])
+def test_each_test_of_the_ladder_stands_once(asked, widths, peak):
+    table = asked[widths].set_index("claim")
+    same = {"C13a": "C1", "C10a": "C9a", "C16a": "C3", "C14b": peak, "C14d": peak}
+    assert table["same_as"][table["same_as"] != ""].to_dict() == same
     again = table[table["same_as"] != ""]
     assert (again["analogue"] == "see " + again["same_as"]).all() and again["p"].isna().all()
     once = table[table["effect"].notna()]
@@ -498,7 +505,7 @@ def test_of_a_task_or_a_length_without_scores_there_is_nothing():
 
 def test_intervals_of_one_run_are_those_of_the_score_table():
     frames = suite("s", [0.1, 0.2], dims=(64, 128), runs=(0,))
-    summary = scores.summarise(scores.by_task(frames), resamples=2000, seed=1).set_index("model")
+    summary = scores.summarise(scores.by_task(frames), resamples=1000, seed=1).set_index("model")
     made = panel(*frames, floor=False)
     ends = resampling.percentile_interval(made.cells["s-64", "full"][1:])
     assert ends == pytest.approx(summary.loc["s-64", ["ci_low", "ci_high"]].tolist())
@@ -547,7 +554,7 @@ def test_the_command_writes_ledger_and_tables(tmp_path):
     run, missing = ((tmp_path / "tables" / f"{name}.md").read_text("utf-8") for name in ("claims", "claims_not_run"))
     assert run.count("\n") + missing.count("\n") == len(table) + 4
     assert "| **published models not run**" in run and "| **holds** " in run and "| **see C1**" in run
-    assert "3 runs or draws" in run and "The ladder has no two models" in missing
+    assert "2 runs or draws" in run and "The ladder has no two models" in missing
     assert "Kendall" in (tmp_path / "tables" / "trends.md").read_text("utf-8")
     assert "| cerebras-gpt | tokens seen | 1.00 |" in (tmp_path / "tables" / "confounds.md").read_text("utf-8")
 

@@ -114,17 +114,21 @@ def test_rows_that_are_read_have_unique_models(tmp_path):
 
 
 def per_query(rows):
-    frames = [rows.assign(query=f"q{number}", score=rows["value"] + number / 100) for number in range(4)]
+    given = {"run": -1, "width": rows["dim"], "length": "all", "heldout": False, "table_sha256": "x"}
+    rows = rows.assign(**{name: value for name, value in given.items() if name not in rows})
+    frames = [
+        rows.assign(query=f"q{number}", cluster=number, score=rows["value"] + number / 100) for number in range(4)
+    ]
     return pd.concat(frames, ignore_index=True).drop(columns=["value", "ci_low", "ci_high", "n", "last"])
 
 
 def test_claims_tell_models_of_one_name_apart():
-    rows = per_query(checkpoints()).assign(table_sha256="x")
-    panel = table_claims.panel(rows, task="t", metric="ndcg_at_10", resamples=10, seed=1)
+    options = {"task": "t", "metric": "ndcg_at_10", "length": "all", "resamples": 10, "seed": 1}
+    rows = per_query(checkpoints())
+    panel = table_claims.panel([rows], **options)
     assert panel.models["suite"].to_dict() == {"a/small": "a", "b/small": "b", "wide": "b", "single": "c"}
     assert panel.cells["a/small", "full"][0] == pytest.approx(0.1 + 0.015)
     assert panel.cells["a/small", "full@0"][0] == pytest.approx(0.015)
     assert panel.cells["wide", "full"][0] == pytest.approx(0.4 + 0.015)
-    twice = pd.concat([rows, rows.assign(tokenizer="other")], ignore_index=True)
     with pytest.raises(EmbscaleError, match="has several scores as full"):
-        table_claims.panel(twice, task="t", metric="ndcg_at_10", resamples=10, seed=1)
+        table_claims.panel([rows, rows.assign(tokenizer="other")], **options)

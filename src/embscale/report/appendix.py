@@ -13,11 +13,17 @@ from typing import Any
 import pandas as pd
 
 from embscale.errors import EmbscaleError
-from embscale.rows.labels import NOT_RUN
 from embscale.rows.markdown import escape, markdown_table
 
 FILES = ("tables", "states", "output", "image")  # what a job read is no setting
 LONG = 12  # values of a list beyond which only the first and the last are shown
+
+# Of a ledger of claims: the column of a word, that of the reason, the word for what could not be asked, and of whom.
+UNTESTED = (
+    ("verdict", "published_detail", "published models not run", "asked of published models"),
+    ("verdict", "published_detail", "not testable", "asked of published models"),
+    ("analogue", "detail", "not testable", "asked of the ladder"),
+)
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
 DIGEST_LENGTH = 12  # hexadecimal digits shown of a digest, as in the report
@@ -65,7 +71,7 @@ def not_run_table(
 
     Args:
         inventory: the published checkpoints of the study, columns ``model``, ``checkpoint``, ``status``, ``reason``.
-        claims: ledgers of claims, columns ``claim``, ``suite``, ``verdict``, ``detail``.
+        claims: ledgers of claims, columns ``claim``, ``analogue``, ``detail``, ``verdict``, ``published_detail``.
         figures: the Markdown that stands for each figure; one without an image says why there is nothing to show.
         other_tasks: how many models were scored on tasks of other kinds than retrieval.
     """
@@ -80,10 +86,10 @@ def not_run_table(
         if "![" not in partial:
             lines.append([f"figure {escape(name)}", " ".join(partial.partition("<details")[0].split())])
     for ledger in claims:
-        not_run = ledger[ledger["verdict"] == NOT_RUN]
-        for (suite, detail), group in not_run.groupby(["suite", "detail"], sort=False):
-            names = ", ".join(map(escape, group["claim"].unique()))
-            lines.append([f"claims {names}, asked of {escape(str(suite))}", escape(str(detail))])
+        for column, detail, untested, where in UNTESTED:
+            for reason, group in ledger[ledger[column] == untested].groupby(detail, sort=False):
+                names = ", ".join(map(escape, group["claim"]))
+                lines.append([f"claims {names}, {where}", escape(str(reason))])
     return markdown_table(lines) if len(lines) > 1 else "Everything was run.\n"
 
 
