@@ -95,7 +95,19 @@ def test_every_row_of_a_model_knows_the_width_of_its_own_table():
     back = decoded(payload.scores(score_rows(), first_metric="ndcg_at_10", length="64"))
     cropped = back[back["variant"] == "crop"]
     assert (cropped["dim"] == 8).all() and set(cropped["width"]) == {16, 32, 64}
-    assert back.loc[back["suite"] == "random", "width"].isna().all()
+    random = back[back["suite"] == "random"]
+    assert (random["width"] == random["dim"]).all() and back.loc[back["suite"] == "reference", "width"].isna().all()
+
+
+def test_of_several_runs_and_lengths_a_model_has_one_point():
+    rows = score_rows()
+    ladder = rows["suite"] == "wide"
+    runs = [rows.assign(run=rows["run"].mask(ladder, run), value=rows["value"] + run / 1000) for run in (1, 2, 3)]
+    several = pd.concat([runs[0], runs[1][ladder], runs[2][ladder], runs[0].assign(length="all", value=0.9)])
+    back = decoded(payload.scores(several, first_metric="ndcg_at_10", length="64"))
+    assert back["value"].tolist() == pytest.approx(runs[0]["value"].tolist(), rel=1e-5)
+    with pytest.raises(EmbscaleError, match="no score of documents of the length '32'"):
+        payload.scores(several, first_metric="ndcg_at_10", length="32")
 
 
 def test_the_share_of_parameters_is_that_of_the_table():
