@@ -14,7 +14,7 @@ POOLINGS = ("include", "exclude")
 LAYERS = ("embedding", "block 1", "block 2")
 MODELS = {"wide": {"wide-16": 16, "wide-32": 32, "wide-64": 64}, "deep": {"deep-32": 32, HOSTILE: 64}}
 VARIANTS = {"full": {}, "crop": {"variant_dims": 8}, "idf": {}, "pad": {"variant_dims": 512, "seed": 42}}
-NOTHING = {"step": np.nan, "variant_dims": np.nan, "strength": np.nan, "seed": np.nan, "dim": np.nan}
+NOTHING = {"step": np.nan, "variant_dims": np.nan, "strength": np.nan, "seed": np.nan, "dim": np.nan, "width": np.nan}
 
 
 def score_rows(models: dict[str, dict[str, int]] | None = None) -> pd.DataFrame:
@@ -22,7 +22,7 @@ def score_rows(models: dict[str, dict[str, int]] | None = None) -> pd.DataFrame:
     kinds = []
     for suite, widths in (models or MODELS).items():
         for model, width in widths.items():
-            own = {"suite": suite, "model": model, "tokenizer": f"{suite}-bpe"}
+            own = {"suite": suite, "model": model, "tokenizer": f"{suite}-bpe", "width": width}
             for variant, given in VARIANTS.items():
                 row = NOTHING | own | given | {"variant": variant, "dim": given.get("variant_dims", width)}
                 kinds.append(row | {"step": 400 if suite == "wide" else np.nan})
@@ -32,7 +32,7 @@ def score_rows(models: dict[str, dict[str, int]] | None = None) -> pd.DataFrame:
         random = {"suite": "random", "model": "random", "tokenizer": tokenizer}
         for variant in ("random", "random+idf"):
             kinds += [
-                NOTHING | random | {"variant": variant, "dim": dim, "variant_dims": dim, "seed": seed}
+                NOTHING | random | {"variant": variant, "dim": dim, "width": dim, "variant_dims": dim, "seed": seed}
                 for dim in (16, 32, 64, 128)
                 for seed in (1, 2, 3)
             ]
@@ -42,7 +42,16 @@ def score_rows(models: dict[str, dict[str, int]] | None = None) -> pd.DataFrame:
     rows = rows.merge(pd.DataFrame({"special_tokens": POOLINGS}), how="cross")
     value = np.random.default_rng(0).uniform(0.05, 0.4, len(rows))
     digests = dict.fromkeys(("table_sha256", "tokenizer_sha256", "data_sha256"), "0123456789abcdef" * 4)
-    return rows.assign(pooling="mean", value=value, ci_low=value - 0.01, ci_high=value + 0.02, n=120, **digests)
+    return rows.assign(
+        pooling="mean",
+        run=np.nan,
+        length="64",
+        value=value,
+        ci_low=value - 0.01,
+        ci_high=value + 0.02,
+        n=120,
+        **digests,
+    )
 
 
 def fact_rows() -> pd.DataFrame:

@@ -46,7 +46,7 @@ def sheet(browser):
 
 def make_explorer(folder, tokenizer, **rows):
     """The explorer of these rows, which may leave out all but the scores."""
-    flags = ["--title", "A study", "--metric", "ndcg_at_10", "--tokenizer", f"wide={tokenizer}"]
+    flags = ["--title", "A study", "--metric", "ndcg_at_10", "--length", "64", "--tokenizer", f"wide={tokenizer}"]
     for name, frame in rows.items():
         frame.to_csv(folder / f"{name}.csv", index=False)
         flags += [f"--{name}", str(folder / f"{name}.csv")]

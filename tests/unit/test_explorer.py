@@ -43,7 +43,16 @@ def files(tmp_path, tokenizer_folder):
         "confusion": confusion_rows(),
         "layers": accuracy_rows(),
     }
-    flags = ["--title", "A study", "--metric", "ndcg_at_10", "--tokenizer", f"wide={tokenizer_folder}"]
+    flags = [
+        "--title",
+        "A study",
+        "--metric",
+        "ndcg_at_10",
+        "--length",
+        "64",
+        "--tokenizer",
+        f"wide={tokenizer_folder}",
+    ]
     for name, rows in made.items():
         rows.to_csv(tmp_path / f"{name}.csv", index=False)
         flags += [f"--{name}", str(tmp_path / f"{name}.csv")]
@@ -52,7 +61,7 @@ def files(tmp_path, tokenizer_folder):
 
 def test_scores_come_back_as_they_went_in():
     rows = score_rows()
-    back = decoded(payload.scores(rows, first_metric="ndcg_at_10"))
+    back = decoded(payload.scores(rows, first_metric="ndcg_at_10", length="64"))
     for name in ("suite", "model", "variant", "task", "metric"):
         assert back[name].tolist() == rows[name].tolist()
     for name in ("value", "ci_low", "ci_high", "n", "dim", "step", "seed"):
@@ -76,17 +85,29 @@ def test_variants_are_written_as_in_the_parameters():
 
 def test_the_last_checkpoint_is_the_highest_step_or_the_one_that_is_not_known():
     rows = score_rows()
-    back = decoded(payload.scores(rows, first_metric="ndcg_at_10"))
+    back = decoded(payload.scores(rows, first_metric="ndcg_at_10", length="64"))
     steps = back[back["suite"] == "wide"].groupby("last")["step"].unique()
     assert steps[True].tolist() == [400] and steps[False].tolist() == [0]
     assert back.loc[back["suite"] == "deep", "last"].all()
 
 
 def test_every_row_of_a_model_knows_the_width_of_its_own_table():
-    back = decoded(payload.scores(score_rows(), first_metric="ndcg_at_10"))
+    back = decoded(payload.scores(score_rows(), first_metric="ndcg_at_10", length="64"))
     cropped = back[back["variant"] == "crop"]
     assert (cropped["dim"] == 8).all() and set(cropped["width"]) == {16, 32, 64}
-    assert back.loc[back["suite"] == "random", "width"].isna().all()
+    random = back[back["suite"] == "random"]
+    assert (random["width"] == random["dim"]).all() and back.loc[back["suite"] == "reference", "width"].isna().all()
+
+
+def test_of_several_runs_and_lengths_a_model_has_one_point():
+    rows = score_rows()
+    ladder = rows["suite"] == "wide"
+    runs = [rows.assign(run=rows["run"].mask(ladder, run), value=rows["value"] + run / 1000) for run in (1, 2, 3)]
+    several = pd.concat([runs[0], runs[1][ladder], runs[2][ladder], runs[0].assign(length="all", value=0.9)])
+    back = decoded(payload.scores(several, first_metric="ndcg_at_10", length="64"))
+    assert back["value"].tolist() == pytest.approx(runs[0]["value"].tolist(), rel=1e-5)
+    with pytest.raises(EmbscaleError, match="no score of documents of the length '32'"):
+        payload.scores(several, first_metric="ndcg_at_10", length="32")
 
 
 def test_the_share_of_parameters_is_that_of_the_table():
@@ -152,7 +173,7 @@ def test_accuracies_are_those_over_all_seeds_and_layers():
 
 def test_a_metric_that_was_not_scored_is_reported():
     with pytest.raises(EmbscaleError, match="no score by the metric 'f1'; there are map_at_100, ndcg_at_10"):
-        payload.scores(score_rows(), first_metric="f1")
+        payload.scores(score_rows(), first_metric="f1", length="64")
 
 
 def test_no_word_can_end_the_script_that_it_is_in():
@@ -219,7 +240,18 @@ def test_a_study_without_hidden_states_or_facts_has_an_explorer_too(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     score_rows().to_csv("scores.csv", index=False)
     pd.DataFrame(columns=[*payload.FACT_COLUMNS, "parameters"]).to_csv("inventory.csv", index=False)
-    flags = ["--title", "A study", "--metric", "ndcg_at_10", "--scores", "scores.csv", "--facts", "inventory.csv"]
+    flags = [
+        "--title",
+        "A study",
+        "--metric",
+        "ndcg_at_10",
+        "--length",
+        "64",
+        "--scores",
+        "scores.csv",
+        "--facts",
+        "inventory.csv",
+    ]
     assert execute("explorer", [*flags, "-o", "explorer.html"]) == 0
     data = json.loads(re.search(r'id="payload">([^<]+)<', (tmp_path / "explorer.html").read_text("utf-8"))[1])
     assert data["layers"] == {"points": None, "confusion": None, "accuracies": None}

@@ -19,10 +19,13 @@ def findings(variables: Mapping[str, Any]) -> str:
     """The findings in three lines, from the numbers of the report."""
     scores, layers = variables["scores"], variables["layers"]
     return f"""\
-- **Tables.** Of {scores["models"]} trained tables {scores["above_random"]} score above random tables of their own width
-  and {scores["below_random"]} below; the best reaches {scores["best"]} {scores["metric"]}, BM25 {scores["bm25"]}.
-- **Which tokens count.** With rare tokens weighted up, the table of width {scores["widest_width"]} rises
-  from {scores["widest"]} to {scores["idf_widest"]}; counting tokens without any table gives {scores["overlap_idf"]}.
+- **Tables.** Against random tables of their own width, trained ones score {scores["against_random"]}
+  ({scores["metric"]}, {scores["runs"]} of each width, {scores["length"]}). At width {scores["widest_width"]} they
+  score {scores["widest"]}, {scores["less_random_widest"]} against random tables; chance is {scores["chance"]},
+  BM25 {scores["bm25"]}.
+- **Which tokens count.** With rare tokens weighted up (idf), the trained table of width {scores["widest_width"]}
+  scores {scores["idf_widest"]} and random ones with the same weights {scores["random_idf_widest"]}: the difference
+  is {scores["less_random_idf_widest"]}. Counting tokens without any table gives {scores["overlap_idf"]}.
 - **Layers.** A linear classifier names the layer of a hidden state in {layers["worst"]} to {layers["best"]} % of the
   cases, on texts that it has not seen; chance is {layers["chance"]}.
 """

@@ -63,6 +63,9 @@ LAYER_MODELS = [
 OWN_TASKS = [config["corpus"]["task"], config["corpus"]["code_task"]]
 TASKS = [*OWN_TASKS, *config["tasks"]]
 
+# What is scored without a table.
+REFERENCES = ["overlap", "overlap_idf", "bm25", "chance"]
+
 # Flags that rules of several chapters share.
 VOCABULARY = group_flags(Vocabulary, config["tokenizer"])
 RECIPE = group_flags(Recipe, config["ladder"])
@@ -173,6 +176,17 @@ def variants(model):
 def treatments(task, model):
     """Variants of a model's last table that are scored on a task: on the study's own second task, none."""
     return variants(model) if task != config["corpus"]["code_task"] else []
+
+
+def expected_variants(task, model, checkpoint):
+    """Variants of a checkpoint's table in score rows: treated are the last one and its controls."""
+    if model in STATIC:
+        return ["full", *(variants(model) if task == TASKS[0] else [])]
+    treated, last = treatments(task, model), checkpoint == CHECKPOINTS[model][-1]
+    if last:
+        shuffled = ["shuffled", *(f"shuffled+{treatment}" for treatment in treated)]
+        return ["full", *treated, *shuffled]
+    return ["full", *(treated if step_of(checkpoint) == "0" else [])]
 
 
 def run_flags(model):

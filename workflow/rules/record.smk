@@ -10,6 +10,8 @@ rule keep:
     input:
         code=command_sources("keep"),
         scores=rules.gather.output.csv,
+        estimates=rules.estimates.output.estimates,
+        differences=rules.estimates.output.differences,
         layers=expand(rules.probe.output.rows, model=LAYER_MODELS),
         claims=rules.claims.output.csv,
     output:
@@ -17,6 +19,8 @@ rule keep:
         note="<results>/kept/metrics.json.note.json",
         curves="<results>/kept/curves.csv",
         scores="<results>/kept/scores.csv",
+        estimates="<results>/kept/estimates.csv",
+        differences="<results>/kept/differences.csv",
         layers="<results>/kept/layers.csv",
         claims="<results>/kept/claims.csv",
     log:
@@ -28,6 +32,8 @@ rule keep:
     params:
         folder=subpath(output.metrics, parent=True),
         metric=config["scores"]["primary_metric"],
+        length=config["scores"]["lengths"][0],
     shell:
-        "python src/embscale keep --scores {input.scores:q} --layers {input.layers:q} --claims {input.claims:q}"
-        " --metric {params.metric} --output {params.folder:q} 2> {log:q}"
+        "python src/embscale keep --scores {input.scores:q} --estimates {input.estimates:q}"
+        " --differences {input.differences:q} --layers {input.layers:q} --claims {input.claims:q}"
+        " --metric {params.metric} --length {params.length} --output {params.folder:q} 2> {log:q}"

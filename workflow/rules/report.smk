@@ -302,7 +302,7 @@ rule check:
             rules.numbers.output.variables,
             *expand(rules.draw.output.svg, figure=FIGURE_ROWS),
         ],
-        scores=rules.keep.output.scores,
+        scores=rules.gather.output.csv,
         layers=rules.keep.output.layers,
     output:
         report="<results>/check.json",
@@ -315,27 +315,32 @@ rule check:
         "../envs/embscale.yaml"
     params:
         folder=STUDY,
-        tasks=TASKS,
         metrics=group_flags(Metrics, config["scores"]),
+        lengths=group_flags(Lengths, config["scores"]),
         tables=[
-            f"{model}={step_of(checkpoint)}={variant}"
+            f"{task}={name}={run}={step_of(checkpoint)}={','.join(expected_variants(task, model, checkpoint))}"
+            for task in TASKS
             for model, checkpoints in CHECKPOINTS.items()
+            for name, run in [RUNS.get(model, (model, ""))]
             for checkpoint in checkpoints
-            for variant in [
-                "full",
-                *(variants(model) if checkpoint == checkpoints[-1] else []),
-            ]
         ],
         random=[
-            f"{dim}:{seed}"
-            for dim in config["scores"]["random"]["dims"]
-            for seed in config["scores"]["random"]["seeds"]
+            f"{task}={tokenizer}={width}={','.join(map(str, config['scores']['random']['seeds']))}"
+            f"={','.join(['full', *random_variants(task, tokenizer, width)])}"
+            for task in TASKS
+            for tokenizer in dict.fromkeys(TOKENIZERS.values())
+            for width in config["scores"]["random"]["dims"]
+        ],
+        references=[
+            f"{task}={tokenizer}={','.join(REFERENCES)}"
+            for task in TASKS
+            for tokenizer in dict.fromkeys(TOKENIZERS.values())
         ],
         models=LAYER_MODELS,
     shell:
         "python src/embscale check {input.results:q} --folder {params.folder:q} --scores {input.scores:q}"
-        " --layers {input.layers:q} --tasks {params.tasks:q} {params.metrics} --tables {params.tables:q}"
-        " --random {params.random:q} --layer-models {params.models:q} --output {output.report:q} 2> {log:q}"
+        " --layers {input.layers:q} {params.metrics} {params.lengths} --tables {params.tables:q}"
+        " --random {params.random:q} --references {params.references:q} --layer-models {params.models:q} --output {output.report:q} 2> {log:q}"
 
 
 rule text:
@@ -416,10 +421,11 @@ rule explorer:
     params:
         title=f"Explorer of the study “{config['study']}”",
         metric=config["scores"]["primary_metric"],
+        length=PRIMARY_LENGTH,
         tokenizer=subpath(input.tokenizer, parent=True),
     shell:
         "python src/embscale explorer --title {params.title:q} --metric {params.metric}"
-        " --scores {input.scores:q} --facts {input.facts:q} --points {input.points:q}"
+        " --length {params.length} --scores {input.scores:q} --facts {input.facts:q} --points {input.points:q}"
         " --confusion {input.confusion:q} --layers {input.layers:q} --tokenizer ladder={params.tokenizer:q}"
         " --output {output.page:q} 2> {log:q}"
 

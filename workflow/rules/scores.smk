@@ -236,8 +236,9 @@ rule score_references:
         "../envs/embscale.yaml"
     params:
         **SCORING,
+        references=REFERENCES,
     shell:
-        "python src/embscale score overlap overlap_idf bm25 chance {params.metrics} {params.lengths}"
+        "python src/embscale score {params.references} {params.metrics} {params.lengths}"
         " {params.bootstrap} --tokenizer-name {wildcards.tokenizer} --beir {params.task:q} --tokens {input.tokens:q}"
         " --threads {threads} --per-query {output.scores:q} 2> {log:q}"
 

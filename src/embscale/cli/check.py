@@ -17,12 +17,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("results", type=Path, nargs="+", metavar="FILE", help="inputs of the report")
     parser.add_argument("--folder", type=Path, required=True, help="of the study; its notes are followed")
-    parser.add_argument("--scores", type=Path, required=True, metavar="CSV", help="from embscale keep")
+    parser.add_argument("--scores", type=Path, required=True, metavar="CSV", help="from embscale gather")
     parser.add_argument("--layers", type=Path, required=True, metavar="CSV", help="from embscale keep")
-    parser.add_argument("--tasks", nargs="+", required=True, help="that scores are expected on")
     parser.add_argument("--metrics", nargs="+", required=True, help="expected of each score")
-    parser.add_argument("--tables", nargs="+", required=True, metavar="MODEL=STEP=VARIANT", help="expected scores")
-    parser.add_argument("--random", nargs="+", required=True, metavar="WIDTH:SEED", help="expected random tables")
+    parser.add_argument("--lengths", nargs="+", required=True, help="of documents; treated tables at the first alone")
+    parser.add_argument(
+        "--tables", nargs="+", required=True, metavar="TASK=MODEL=RUN=STEP=VARIANTS", help="expected scores"
+    )
+    parser.add_argument(
+        "--random", nargs="+", required=True, metavar="TASK=TOKENIZER=WIDTH=SEEDS=VARIANTS", help="of random tables"
+    )
+    parser.add_argument(
+        "--references", nargs="+", required=True, metavar="TASK=TOKENIZER=NAMES", help="of what needs no table"
+    )
     parser.add_argument("--layer-models", nargs="*", required=True, metavar="MODEL", help="expected classifiers")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="JSON", help="gets the counts of what was checked"
@@ -44,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
             problems += result_check.note_problems(path, note, digests)
             problems += result_check.parameter_problems(path, note, functools.partial(parse, note["command"]))
         scores, layers = pd.read_csv(args.scores), pd.read_csv(args.layers)
-        options = {name: getattr(args, name) for name in ("tasks", "metrics", "tables", "random")}
+        options = {name: getattr(args, name) for name in ("metrics", "lengths", "tables", "random", "references")}
         problems += result_check.score_problems(scores, **options)
         problems += result_check.layer_problems(layers, models=args.layer_models)
         for line in problems:

@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scores", type=Path, required=True, nargs="+", metavar="CSV", help="from embscale gather")
     add_where(parser)
     parser.add_argument("--metric", required=True, help="the one shown first")
+    parser.add_argument("--length", required=True, help="of documents: first tokens that count, or all")
     parser.add_argument(
         "--facts", type=Path, nargs="*", default=[], metavar="CSV", help="rows, dims and parameters of the models"
     )
@@ -56,7 +57,9 @@ def run(args: argparse.Namespace) -> None:
         layers = _rows(args.layers, payload.LAYER_COLUMNS)
         payloads = {
             "scores": payload.scores(
-                tidy.read(args.scores, payload.SCORE_COLUMNS, where=args.where), first_metric=args.metric
+                tidy.read(args.scores, payload.SCORE_COLUMNS, where=args.where),
+                first_metric=args.metric,
+                length=args.length,
             ),
             "facts": payload.facts(_facts(args.facts)),
             "layers": {

@@ -13,9 +13,12 @@ from embscale.errors import EmbscaleError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("--scores", type=Path, nargs="+", required=True, metavar="CSV", help="from embscale gather")
+    parser.add_argument("--estimates", type=Path, required=True, metavar="CSV", help="from embscale estimates")
+    parser.add_argument("--differences", type=Path, required=True, metavar="CSV", help="the same")
     parser.add_argument("--layers", type=Path, nargs="+", required=True, metavar="CSV", help="from embscale probe")
     parser.add_argument("--claims", type=Path, required=True, metavar="CSV", help="from embscale claims")
-    parser.add_argument("--metric", required=True, help="of the scores, among the headline numbers")
+    parser.add_argument("--metric", required=True, help="of the scores that are kept")
+    parser.add_argument("--length", required=True, help="of documents, among the headline numbers")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="gets the tables")
 
 
@@ -23,7 +26,8 @@ def run(args: argparse.Namespace) -> None:
     """Read, gather, write."""
     from embscale.provenance import kept_results
 
-    sources = {"scores": args.scores, "layers": args.layers, "claims": [args.claims]}
+    of_scores = {"scores": args.scores, "estimates": [args.estimates], "differences": [args.differences]}
+    sources = of_scores | {"layers": args.layers, "claims": [args.claims]}
     outputs = [
         args.output / "metrics.json",
         args.output / "curves.csv",
@@ -38,10 +42,14 @@ def run(args: argparse.Namespace) -> None:
         tables = {name: kept_results.gather(paths) for name, paths in sources.items()}
         # Results of single seeds are only in the probes' own files.
         tables["layers"] = tables["layers"][tables["layers"]["seed"] == "all"]
-        numbers = kept_results.headline(tables, args.metric)
+        for name in of_scores:  # other metrics are only in the study's own files
+            tables[name] = tables[name][tables[name]["metric"] == args.metric]
+        numbers = kept_results.headline(tables, args.length)
         if not all(numbers.values()):
-            raise EmbscaleError(f"{args.scores[0]}: no row of the metric {args.metric}; score with it first")
+            raise EmbscaleError(
+                f"{args.estimates}: no row of the metric {args.metric} at the length {args.length}; score with it first"
+            )
         metrics.write_text(json.dumps(numbers, indent=1) + "\n", "utf-8")
-        kept_results.curves(tables["scores"], args.metric).to_csv(curves, index=False)
+        kept_results.curves(tables["estimates"], args.length).to_csv(curves, index=False)
         for path, rows in zip(csv, tables.values(), strict=True):
             rows.to_csv(path, index=False)

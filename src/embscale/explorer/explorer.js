@@ -364,7 +364,7 @@ function randomTraces(shown) {
   const kinds = new Set(["", ...shown.map((row) => row.variant)]);
   const widest = Math.max(...shown.map(xOf));
   const rows = scores.where((get) => get("suite") === RANDOM && inView(get) && tokenizers.has(get("tokenizer"))
-    && kinds.has(get("variant").split("+")[1] ?? "") && get("dim") <= widest).map((row) => scores.row(row));
+    && kinds.has(get("variant").split("+")[1] ?? "") && get("width") <= widest).map((row) => scores.row(row));
   const groups = Map.groupBy(rows, (row) => JSON.stringify([row.tokenizer, row.variant]));
   return [...groups.values()].flatMap((group) => {
     const suites = new Set(shown.filter((row) => row.tokenizer === group[0].tokenizer).map((row) => row.suite));
@@ -374,7 +374,7 @@ function randomTraces(shown) {
 }
 
 function bandTraces(group, shade) {
-  const dims = [...Map.groupBy(group, (row) => row.dim)].sort(([a], [b]) => a - b);
+  const dims = [...Map.groupBy(group, (row) => row.width)].sort(([a], [b]) => a - b);
   const values = dims.map(([, rows]) => rows.map((row) => row.value * PERCENT));
   const lowest = values.map((seeds) => Math.min(...seeds));
   const highest = values.map((seeds) => Math.max(...seeds));

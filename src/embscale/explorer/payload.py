@@ -12,14 +12,16 @@ import pandas as pd
 from embscale.errors import EmbscaleError
 from embscale.plotting import theme
 from embscale.plotting.theme import MARKERS
-from embscale.rows.labels import VARIANT_NAMES, metric_label
+from embscale.rows.labels import metric_label
 from embscale.rows.selection import is_last_checkpoint
 
 SCORE_COLUMNS = (
-    "suite", "model", "step", "tokenizer", "variant", "variant_dims", "strength", "seed", "dim", "pooling",
-    "special_tokens", "task", "metric", "table_sha256", "tokenizer_sha256", "data_sha256",
+    "suite", "model", "run", "step", "tokenizer", "variant", "variant_dims", "strength", "seed", "dim", "width",
+    "pooling", "special_tokens", "task", "length", "metric", "table_sha256", "tokenizer_sha256", "data_sha256",
     "value", "ci_low", "ci_high", "n",
 )  # fmt: skip
+# Variants that are shown at first.
+FIRST_VARIANTS = ("full", "crop", "pad", "pad_rms", "shuffled")
 # Suites whose rows belong to no model.
 RANDOM, REFERENCE = "random", "reference"
 
@@ -88,17 +90,21 @@ def _number(value: float, digits: int) -> float | None:
     return int(value) if value.is_integer() else float(f"{value:.{digits}g}")
 
 
-def scores(rows: pd.DataFrame, *, first_metric: str) -> dict[str, Any]:
+def scores(rows: pd.DataFrame, *, first_metric: str, length: str) -> dict[str, Any]:
     """Score rows, with what a plot needs beside them.
+
+    Of a model with several training runs the first is taken, so that a model has one point; the report has the means
+    over runs.
 
     Args:
         rows: columns `SCORE_COLUMNS`.
         first_metric: the one that is shown at first.
+        length: of documents; rows of other lengths are left out.
 
     Returns:
-        The rows with the columns ``label`` (the variant as the parameters write it), ``width`` (columns of the
-        model's own table) and ``last`` (whether the row is of the model's last checkpoint; one whose step is not
-        known is the last); the metrics by their readers' names; what is shown at first.
+        The rows with the columns ``label`` (the variant as the parameters write it) and ``last`` (whether the row is
+        of the model's last checkpoint; one whose step is not known is the last); the metrics by their readers' names;
+        what is shown at first.
 
     Raises:
         EmbscaleError: no row has the first metric.
@@ -107,15 +113,16 @@ def scores(rows: pd.DataFrame, *, first_metric: str) -> dict[str, Any]:
         raise EmbscaleError(
             f"no score by the metric {first_metric!r}; there are {', '.join(sorted(set(rows['metric'])))}"
         )
-    rows = rows[list(SCORE_COLUMNS)]
-    widths = rows[rows["variant"] == "full"].groupby(["suite", "model"])["dim"].first().rename("width")
+    first_run = rows.groupby(["suite", "model"])["run"].transform("min")
+    rows = rows.loc[(rows["length"].astype(str) == length) & (rows["run"].isna() | (rows["run"] == first_run))]
+    rows = rows[list(SCORE_COLUMNS)].reset_index(drop=True)
+    if rows.empty:
+        raise EmbscaleError(f"no score of documents of the length {length!r}; score with it first")
     digests = {name: rows[name].astype(str).str[:DIGEST_LENGTH] for name in rows if str(name).endswith("_sha256")}
-    described = rows.assign(label=variant_labels(rows), last=is_last_checkpoint(rows), **digests).join(
-        widths, on=["suite", "model"]
-    )
+    described = rows.assign(label=variant_labels(rows), last=is_last_checkpoint(rows), **digests)
     models = described[~described["suite"].isin([RANDOM, REFERENCE])]
     # The variants of the report's first figure; with several suites they would be too many lines.
-    first = ["full"] if len(set(models["suite"])) > 1 else list(VARIANT_NAMES)
+    first = ["full"] if len(set(models["suite"])) > 1 else list(FIRST_VARIANTS)
     return {
         "count": len(rows),
         "columns": columns(described, digits=DIGITS),

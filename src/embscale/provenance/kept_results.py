@@ -14,14 +14,17 @@ from typing import Any
 import pandas as pd
 
 from embscale.errors import EmbscaleError
-from embscale.rows.selection import last_checkpoint
+from embscale.rows.selection import last_tables, random_tables
 
 # Columns that a run measures or that follow from its bytes; all others say what a row is about.
-MEASURED = ("value", "ci_low", "ci_high", "n", "n_train", "converged")
+MEASURED = ("value", "ci_low", "ci_high", "n", "clusters", "n_train", "converged")
 DIGESTS = "_sha256"
 
-# Kept tables that are compared; all else follows from them.
+# Kept tables that are compared; all else follows from them, or from what they follow from.
 COMPARED = ("scores", "layers")
+
+# Columns that follow from a model's name.
+NAMED = ("suite", "model", "step", "metric", "width", "dim", "runs")
 
 # Whose results a page shows.
 RECORDED, LOCAL, NEVER_RECORDED = "recorded", "local", "never recorded"
@@ -141,47 +144,44 @@ def variables(kept: Path, recorded: Path) -> dict[str, str]:
     return {"whose": LOCAL, "words": words, "differences": differences}
 
 
-def headline(tables: Mapping[str, pd.DataFrame], metric: str) -> dict[str, Any]:
+def headline(tables: Mapping[str, pd.DataFrame], length: str) -> dict[str, Any]:
     """The few numbers that stand for a study, for ``dvc metrics``.
 
     Args:
-        tables: ``scores``, rows of `embscale.scoring.scores`; ``layers``, rows of `embscale.layers.probes`; from
-            `gather`.
-        metric: of the scores.
+        tables: ``estimates``, rows of `embscale.scoring.estimates` of one metric; ``layers``, rows of
+            `embscale.layers.probes`; from `gather`.
+        length: first tokens of each document that count.
 
     Returns:
-        The score of each model's last table and of the random tables, and the accuracy of the main run's layer
-        classifiers, each by model and, where a model has several, by what distinguishes them.
+        The score of each model's last table over its runs and of the random tables over their draws, and the accuracy
+        of the main run's layer classifiers, each by model and, where a model has several, by what distinguishes them.
     """
     from embscale.rows.selection import main_run
 
-    trained, random = _last_and_random(tables["scores"], metric)
+    trained, random = _last_and_random(tables["estimates"], length)
     whole = main_run(tables["layers"], metric="accuracy")
-    means = {f"random {width}": float(value) for width, value in random.items()}
-    return {metric: _by_model(trained) | means, "accuracy": _by_model(whole)}
+    metrics = trained["metric"].unique()
+    named = random.assign(model="random " + random["width"])
+    return {str(metric): _by_model(trained) | _by_model(named) for metric in metrics} | {"accuracy": _by_model(whole)}
 
 
-def curves(scores: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Score against width, for ``dvc plots``: columns width, table, task, value; random tables are means over seeds."""
-    trained, random = _last_and_random(scores, metric)
-    rows = trained.rename(columns={"dim": "width", "suite": "table"})[["width", "table", "task", "value"]]
-    drawn = random.rename_axis("width").reset_index(name="value").assign(table="random", task=EMPTY)
-    both = pd.concat([rows.astype({"width": int, "value": float}), drawn])
-    return both.sort_values(["table", "task", "width"], ignore_index=True)[["width", "table", "task", "value"]]
+def curves(estimates: pd.DataFrame, length: str) -> pd.DataFrame:
+    """Score against width, for ``dvc plots``: columns width, table, task, value; means over runs, and over draws."""
+    rows = pd.concat(_last_and_random(estimates, length)).rename(columns={"suite": "of"})
+    rows = rows[["width", "of", "task", "value"]].rename(columns={"of": "table"})
+    rows = rows.astype({"width": int, "value": float})
+    return rows.sort_values(["table", "task", "width"], ignore_index=True)
 
 
-def _last_and_random(scores: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, pd.Series]:
-    """Rows of each model's last table, and the mean over seeds (and tasks) of random tables by their width."""
-    rows = scores[scores["metric"] == metric]
-    full = rows[(rows["variant"] == "full") & (rows["suite"] != "random")]
-    last = last_checkpoint(full)
-    random = rows[rows["variant"] == "random"]
-    return last, pd.to_numeric(random["value"]).groupby(pd.to_numeric(random["dim"]).astype(int)).mean()
+def _last_and_random(estimates: pd.DataFrame, length: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows of each model's last table, and of random tables, of all queries."""
+    rows = estimates[(estimates["length"] == length) & (estimates["queries"] == "all")]
+    return last_tables(rows), random_tables(rows)
 
 
 def _by_model(rows: pd.DataFrame) -> dict[str, float]:
     """Values by model, and by every other key in which the rows of one model differ."""
-    keys = [name for name in rows if _is_key(name) and name not in ("suite", "model", "step", "metric")]
+    keys = [name for name in rows if _is_key(name) and name not in NAMED]
     telling = [name for name in keys if len(rows[["model", name]].drop_duplicates()) > rows["model"].nunique()]
     names = rows[["model", *telling]].apply(lambda row: " ".join(filter(None, row)), axis=1)
     return dict(sorted(zip(names, pd.to_numeric(rows["value"]), strict=True))) if len(rows) else {}

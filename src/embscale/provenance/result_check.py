@@ -6,9 +6,10 @@ A report is rendered only from results that pass.  Each function returns its fin
 from __future__ import annotations
 
 import argparse
+import itertools
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pandas as pd
 import embscale
 from embscale.provenance.artifacts import NOTE_SUFFIX, file_sha256, read_note
 from embscale.provenance.snakemake_metadata import read_record
+from embscale.rows.treatments import FULL, RANDOM, REFERENCE, split
 
 # Flags that leave a choice to the command, which notes what it chose.
 OPEN = (None, "auto", "any")
@@ -127,46 +129,63 @@ def _words(value: object) -> list[str]:
 def score_problems(
     rows: pd.DataFrame,
     *,
-    tasks: Sequence[str],
     metrics: Sequence[str],
+    lengths: Sequence[str],
     tables: Sequence[str],
     random: Sequence[str],
+    references: Sequence[str],
 ) -> list[str]:
     """What is missing in score rows, or cannot be.
 
     Args:
         rows: of `embscale.scoring.scores`.
-        tasks: on which all tables are scored.
         metrics: of each score.
-        tables: ``MODEL=STEP=VARIANT``, the step ``main`` where none is known, the variant as ``embscale score`` has it.
-        random: ``WIDTH:SEED`` of the random tables that each tokenizer gets.
+        lengths: of documents; treated tables are scored at the first alone.
+        tables: ``TASK=MODEL=RUN=STEP=VARIANT,VARIANT``: no run where a model has one training only, the step ``main``
+            where none is known, the variants as ``embscale score`` has them, `shuffled` before those of shuffled rows.
+        random: ``TASK=TOKENIZER=WIDTH=SEED,SEED=VARIANT,VARIANT`` of random tables, the variants without ``random+``.
+        references: ``TASK=TOKENIZER=NAME,NAME`` of what needs no table.
     """
-    rows = rows.assign(step=rows["step"].map(_step), seed=rows["seed"].map(_step), dim=rows["dim"].map(_step))
+    numbers = {name: rows[name].map(_number) for name in ("run", "seed", "dim", "width")}
+    rows = rows.assign(step=rows["step"].map(_step), length=rows["length"].astype(str), **numbers)
     wanted: Counter[tuple[str, ...]] = Counter()
-    names = [table.partition(":")[0].split("=") for table in tables]
-    for task in tasks:
-        for metric in metrics:
-            wanted.update((task, metric, *name) for name in names)
-    trained = rows[rows["model"].isin({model for model, *_ in names})]
-    there = Counter(trained[["task", "metric", "model", "step", "variant"]].itertuples(index=False, name=None))
-    problems = _difference(wanted, there, "score")
-    shared = rows[rows["variant"] == "random"]
-    for tokenizer, group in shared.groupby("tokenizer"):
-        drawn = Counter(group[["task", "metric", "dim", "seed"]].itertuples(index=False, name=None))
-        asked = Counter((t, m, *r.split(":")) for t in group["task"].unique() for m in metrics for r in random)
-        problems += _difference(asked, drawn, f"score of random tables for {tokenizer}")
-    if random and shared.empty:
-        problems.append("no random table was scored")
-    problems += _interval_problems(rows, "score")
+    for task, model, run, step, variants in (table.split("=") for table in tables):
+        for variant in variants.split(","):
+            kind = variant.partition(":")[0]
+            wanted.update((task, model, run, step, kind, *cut) for cut in _cuts(kind, metrics, lengths))
+    for task, tokenizer, width, seeds, variants in (table.split("=") for table in random):
+        for seed in seeds.split(","):
+            for variant in variants.split(","):
+                kind = RANDOM if variant == FULL else f"{RANDOM}+{variant.partition(':')[0]}"
+                wanted.update((task, tokenizer, width, seed, kind, *cut) for cut in _cuts(kind, metrics, lengths))
+    for task, tokenizer, names in (found.split("=") for found in references):
+        for name in names.split(","):
+            wanted.update((task, tokenizer, name, *cut) for cut in itertools.product(metrics, lengths))
+    kinds = {
+        RANDOM: ["task", "tokenizer", "width", "seed", "variant"],
+        REFERENCE: ["task", "tokenizer", "variant"],
+        None: ["task", "model", "run", "step", "variant"],
+    }
+    there: Counter[tuple[str, ...]] = Counter()
+    for suite, columns in kinds.items():
+        own = rows[rows["suite"] == suite] if suite else rows[~rows["suite"].isin([RANDOM, REFERENCE])]
+        there.update(own[[*columns, "metric", "length"]].itertuples(index=False, name=None))
+    problems = _difference(wanted, there, "score") + _interval_problems(rows, "score")
     values = rows["value"]
     problems += [f"score {_row(rows, i)}: not from 0 to 1" for i in values.index[(values < 0) | (values > 1)]]
-    return problems + _crop_problems(trained)
+    return problems + _crop_problems(rows[~rows["suite"].isin([RANDOM, REFERENCE])])
+
+
+def _cuts(kind: str, metrics: Sequence[str], lengths: Sequence[str]) -> Iterable[tuple[str, str]]:
+    """Metrics and lengths at which a variant is scored: treated tables at the first length alone."""
+    as_it_is = split(kind)[1] == FULL
+    return itertools.product(metrics, lengths if as_it_is else lengths[:1])
 
 
 def _crop_problems(rows: pd.DataFrame) -> list[str]:
     """Tables cropped to all their columns, whose score is not that of the table."""
     # The columns of a cropped table are those of the whole one only where nothing was cut off.
-    keys = ["task", "metric", "model", "step", "dim"]
+    keys = ["task", "metric", "length", "model", "run", "step", "dim"]
     crop, full = (rows[rows["variant"] == variant] for variant in ("crop", "full"))
     both = crop.merge(full, on=keys, suffixes=("_crop", "_full"))
     wrong = both[(both["value_crop"] - both["value_full"]).abs() > TOLERANCE]
@@ -199,9 +218,15 @@ def _is(rows: pd.DataFrame, metric: str = "accuracy") -> pd.Series:
 
 
 def _interval_problems(rows: pd.DataFrame, what: str) -> list[str]:
-    """Rows without a value, a number of observations or an interval around the value."""
+    """Rows without a value, a number of observations or an interval around the value.
+
+    Queries that all belong together are one cluster, which gives no interval.
+    """
     numbers = rows[["value", "ci_low", "ci_high", "n"]].apply(pd.to_numeric, errors="coerce")
-    empty = ~np.isfinite(numbers).all(axis=1) | (numbers["n"] < 1)
+    finite = pd.DataFrame(np.isfinite(numbers), index=rows.index, columns=numbers.columns)
+    one = rows["clusters"] == 1 if "clusters" in rows else False
+    has_interval = (finite["ci_low"] & finite["ci_high"]) | one
+    empty = ~(finite["value"] & finite["n"] & has_interval) | (numbers["n"] < 1)
     outside = (numbers["value"] < numbers["ci_low"] - TOLERANCE) | (numbers["value"] > numbers["ci_high"] + TOLERANCE)
     return [f"{what} {_row(rows, i)}: no number, interval or n" for i in rows.index[empty]] + [
         f"{what} {_row(rows, i)}: outside its interval" for i in rows.index[outside & ~empty]
@@ -217,11 +242,29 @@ def _difference(wanted: Counter[tuple[str, ...]], there: Counter[tuple[str, ...]
 
 def _row(rows: pd.DataFrame, index: object) -> str:
     """What a row is about, in words."""
-    names = ("task", "model", "step", "variant", "dim", "seed", "classifier", "layer", "metric", "value")
+    names = (
+        "task",
+        "length",
+        "model",
+        "run",
+        "step",
+        "variant",
+        "dim",
+        "seed",
+        "classifier",
+        "layer",
+        "metric",
+        "value",
+    )
     cells = rows.loc[index, [name for name in names if name in rows]].dropna()
     return ", ".join(str(cell) for cell in cells if cell != "")
 
 
+def _number(value: object) -> str:
+    """A whole number as it stands on a command line; nothing where there is none."""
+    return "" if pd.isna(value) else str(int(float(str(value))))
+
+
 def _step(value: object) -> str:
-    """A whole number as it stands on a command line; ``main`` where there is none."""
-    return "main" if pd.isna(value) else str(int(float(str(value))))
+    """The same of a training step; ``main`` where there is none."""
+    return _number(value) or "main"
