@@ -75,10 +75,10 @@ def test_nothing_is_left_to_do(checkout):
 
 # Commands that leave a note in every study.
 NOTED = {
-    "ablate", "appendix", "chapters", "check", "claims", "compare", "draw", "explorer", "extract", "factors", "gather",
-    "geometry", "grid", "harvest", "inventory", "keep", "layer-claims", "logit-lens", "numbers", "position-scores",
-    "positions", "probe", "project", "reductions", "render", "score", "sizes", "states", "table-geometry", "tokenize",
-    "tokenizer", "train", "transfer", "warm-start", "words", "words-table",
+    "ablate", "appendix", "chapters", "check", "claims", "compare", "draw", "estimates", "explorer", "extract",
+    "factors", "gather", "geometry", "grid", "harvest", "inventory", "keep", "layer-claims", "logit-lens", "numbers",
+    "position-scores", "positions", "probe", "project", "reductions", "render", "score", "sizes", "states",
+    "table-geometry", "tokenize", "tokenizer", "train", "transfer", "warm-start", "words", "words-table",
 }  # fmt: skip
 
 
@@ -103,22 +103,48 @@ def test_every_command_can_be_run_again_from_its_note_alone(checkout, tmp_path):
     assert json.loads(done.stdout.splitlines()[-1]) == {}
 
 
-def test_scores_have_every_row_once_and_are_sane(checkout):
-    scores = pd.read_csv(checkout / "results/tiny/scores.csv")
-    # Two models: two steps as they are and seven variants; five static tables with two; six random tables; three
-    # references; three metrics of each.
-    assert len(scores) == (2 * (2 + 7) + 5 * (1 + 2) + 3 * 2 + 3) * 3
-    assert not scores.duplicated(["model", "step", "variant", "variant_dims", "seed", "metric"]).any()
+@pytest.fixture(scope="module")
+def scores(checkout):
+    return pd.read_csv(checkout / "results/tiny/scores.csv", dtype={"length": str})
+
+
+KEYS = ["suite", "model", "run", "step", "variant", "variant_dims", "strength", "seed", "width", "task", "length"]
+
+
+def test_scores_have_every_row_once_and_are_sane(scores):
+    assert not scores.duplicated([*KEYS, "metric"]).any()
+    assert set(scores.groupby(KEYS, dropna=False).size()) == {3}  # metrics
     assert scores[["value", "ci_low", "ci_high"]].to_numpy().min() >= 0
     # Where all queries score the same, the mean and that of a resample differ by rounding alone.
     assert (scores["ci_low"] <= scores["value"] + 1e-9).all() and (scores["value"] <= scores["ci_high"] + 1e-9).all()
 
 
-def test_crop_to_the_whole_table_scores_as_the_table(checkout):
+def test_every_run_and_its_controls_are_scored_alike(scores):
+    """Each treatment of the last table at the first length, and tables as they are at all of them."""
+    rows = scores[(scores["task"] == "NetworkXSeeAlso") & (scores["metric"] == "ndcg_at_10")]
+    treatments = {"crop", "crop_random", "pad", "pad_rms", "unit", "centred", "idf"}
+    ladder = rows[rows["suite"] == "ladder"]
+    assert set(zip(ladder["model"], ladder["run"], strict=True)) == {
+        (model, run) for model in ("ladder-w8", "ladder-w16") for run in (1, 2)
+    }
+    for _, of_run in ladder.groupby(["model", "run"]):
+        first, other = (of_run[of_run["length"] == length] for length in ("16", "all"))
+        for step, full, named in (
+            (0, "full", "{}"), (6, "full", "{}"), (6, "shuffled", "shuffled+{}")
+        ):  # fmt: skip
+            variants = {full, *map(named.format, treatments)}
+            assert variants <= set(first[first["step"] == step]["variant"])
+        assert sorted(zip(other["step"], other["variant"], strict=True)) == [(0, "full"), (6, "full"), (6, "shuffled")]
+    random = rows[(rows["suite"] == "random") & (rows["length"] == "16") & (rows["width"] == 8)]
+    for _, of_draw in random.groupby("seed"):
+        assert set(of_draw["variant"]) == {"random", *(f"random+{treatment}" for treatment in treatments)}
+
+
+def test_crop_to_the_whole_table_scores_as_the_table(scores):
     """The check that would have caught the first study's cropped tables, whose weights were never loaded."""
-    scores = pd.read_csv(checkout / "results/tiny/scores.csv")
-    narrow = scores[(scores["model"] == "ladder-w8") & (scores["step"] == 6)].set_index(["variant", "metric"])["value"]
-    assert narrow["crop"].equals(narrow["full"])
+    rows = scores[(scores["model"] == "ladder-w8") & (scores["step"] == 6) & (scores["length"] == "16")]
+    narrow = rows[rows["task"] == "NetworkXSeeAlso"].set_index(["variant", "run", "metric"])["value"]
+    assert len(narrow["crop"]) == 6 and narrow["crop"].equals(narrow["full"])
 
 
 def recomputed(folder, *arguments):

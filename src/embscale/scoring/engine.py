@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from embscale.errors import EmbscaleError
 from embscale.provenance.artifacts import file_sha256
 from embscale.rows import treatments
 from embscale.scoring import named_tables
@@ -165,10 +166,17 @@ def plan(
         run: the same; the seed of the training run, if there are several.
         shuffle_seed: if given, the last table is also scored with its rows shuffled among the tokens, as it is and in
             all variants.
+
+    Raises:
+        EmbscaleError: a name has another form, a file holds no table, or the table to be shuffled is no file.
     """
     from embscale.tables.random_tables import COLUMNS, parse_random
     from embscale.tables.variants import Variant
 
+    if shuffle_seed is not None and (named_tables.is_random(tables[-1]) or tables[-1] in REFERENCES):
+        raise EmbscaleError(
+            f"{tables[-1]}: the last table is no file, so there are no rows to shuffle; drop --shuffle-seed"
+        )
     parsed = [Variant.parse(text) for text in variants]
     jobs: list[Job | Reference] = []
     files: list[Path] = []
