@@ -204,7 +204,7 @@ def test_the_tables_tell_verdict_analogue_effect_and_sample():
     untested |= {name: None for name in verdicts.TEST} | {"analogue": "not testable", "detail": "Why."}
     table = verdicts.ledger([row("A"), untested], {})
     run, missing = verdicts.claims_table(table), verdicts.not_run_table(table)
-    assert "| **A** w *(two models\\, on T)* | **published models not run** no model" in run
+    assert "| **A** w *(two models\\, on T)* | **published models not run** No model" in run
     assert re.search(r"\*\*holds\*\* A 0\.01: 100\.00 \[.*\] \(criterion: above 0\); p 0\.01; 7 queries, 3 runs", run)
     assert "**B**" not in run and "| **not testable** Why\\. |" in missing
     assert verdicts.claims_table(table.head(0)).startswith("None of the claims")

@@ -743,6 +743,7 @@ def printed(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     probes = pd.concat([base, noted[noted["control"] == "study_random"]])
     chance = probes.assign(metric="chance", value=1 / probes["n_layers"])
     transfer = noted[noted["control"] == "none"]
+    transfer = pd.concat([transfer, transfer.assign(metric="chance", value=1 / transfer["n_layers"])])
     masked = rows[rows["masked"] == "591 690 581 239"]
     change = masked.assign(
         value=masked["value"] - noted.loc[noted["texts"] == noted["trained_on"], "value"].iloc[0],

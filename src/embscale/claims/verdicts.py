@@ -322,14 +322,19 @@ def decide(parts: Sequence[Part]) -> Finding:
     estimates = [(part, part.estimate()) for part in parts]
     outside = [(part, found) for part, found in estimates if not part.holds]
     if outside:
-        part, found = min(outside, key=lambda pair: (math.isfinite(pair[1].p), pair[1].p))
+        part, found = min(outside, key=lambda pair: (*_evidence(pair[1]), pair[0].excess))
         found = Estimate(found.value, found.low, found.high, min(1.0, found.p * len(parts)))
         several = f"{len(outside)} of {len(parts)} parts are outside; this is the clearest"
     else:
-        part, found = max(estimates, key=lambda pair: (math.isfinite(pair[1].p), pair[1].p))
+        part, found = max(estimates, key=lambda pair: (*_evidence(pair[1]), -pair[0].excess))
         several = f"all {len(parts)} parts are inside; this is the least certain"
     details = [several if len(parts) > 1 else "", part.trend.words if part.trend else ""]
     return Finding(part, found, FAILS if outside else HOLDS, "; ".join(filter(None, details)))
+
+
+def _evidence(found: Estimate) -> tuple[bool, float]:
+    """Facts, which have no p-value, before estimates; these by their p-values."""
+    return (True, found.p) if math.isfinite(found.p) else (False, 0.0)
 
 
 MARGINS = {
@@ -593,4 +598,4 @@ def _found(row: Mapping[str, Any], word: str, prefix: str) -> str:
         runs = "one run" if test["runs"] == 1 else f"{int(test['runs'])} runs or draws"
         parts.append(f"{escape(test['statistic'])}: {numbers[0]} {interval} ({expected}){p};")
         parts.append(f"{int(test['n']):,} {escape(test['over'])}, {runs}.")
-    return " ".join(filter(None, [*parts, escape(detail)]))
+    return " ".join(filter(None, [*parts, escape(detail[:1].upper() + detail[1:])]))
