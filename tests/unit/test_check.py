@@ -13,35 +13,51 @@ from embscale.provenance.artifacts import file_sha256, note_path, write_with_pro
 from embscale.provenance.snakemake_metadata import record_path
 
 EXPECTED = {
-    "tasks": ["T"],
     "metrics": ["ndcg_at_10"],
+    "lengths": ["64", "all"],
     "tables": [
-        "w8=0=full",
-        *(f"{table}={variant}" for table in ("w8=6", "w16=main") for variant in ("full", "crop:8", "unit")),
+        *(f"T=w8={run}=0=full,crop:8,unit" for run in (1, 2)),
+        *(f"T=w8={run}=6=full,crop:8,unit,shuffled,shuffled+crop:8,shuffled+unit" for run in (1, 2)),
+        "T=w16==main=full,unit",
+        "U=w8=1=6=full,shuffled",
     ],
-    "random": ["8:1", "8:2"],
+    "random": ["T=t=8=1,2=full,unit", "U=t=8=1,2=full"],
+    "references": ["T=t=bm25,chance"],
 }
+
+
+def table_rows(task, suite, model, run, step, variant, dim, value, *, width=8, dims=None, seed=None):
+    """Score rows of a table: as it is at both lengths, treated at the first alone."""
+    plain = variant in ("full", "shuffled", "random", "bm25", "chance")
+    return [
+        {"suite": suite, "model": model, "run": run, "step": step, "tokenizer": "t", "variant": variant,
+         "variant_dims": dims, "seed": seed, "dim": dim, "width": width, "task": task, "length": length,
+         "metric": "ndcg_at_10", "value": value, "ci_low": value - 0.05, "ci_high": value + 0.05, "n": 30,
+         "clusters": 10}
+        for length in (("64", "all") if plain else ("64",))
+    ]  # fmt: skip
 
 
 @pytest.fixture
 def scores():
-    """Score rows of two models, as `EXPECTED` asks for."""
+    """Score rows of two models, one with two runs, as `EXPECTED` asks for."""
     rows = []
-
-    def add(model, step, variant, dim, value, *, dims=None, seed=None):
-        rows.append(
-            {"suite": "s", "model": model, "step": step, "tokenizer": "t", "variant": variant, "variant_dims": dims,
-             "seed": seed, "dim": dim, "task": "T", "metric": "ndcg_at_10", "value": value, "ci_low": value - 0.05,
-             "ci_high": value + 0.05, "n": 30}
-        )  # fmt: skip
-
-    add("w8", 0, "full", 8, 0.2)
-    for model, step, width in (("w8", 6, 8), ("w16", None, 16)):
-        add(model, step, "full", width, 0.3)
-        add(model, step, "crop", 8, 0.3 if width == 8 else 0.1, dims=8)
-        add(model, step, "unit", width, 0.25)
+    for run in (1, 2):
+        for step, tables in ((0, ("",)), (6, ("", "shuffled+"))):
+            for table in tables:
+                of = ("T", "s", "w8", run, step)
+                rows += table_rows(*of, table.rstrip("+") or "full", 8, 0.3)
+                rows += table_rows(*of, f"{table}crop", 8, 0.3, dims=8)
+                rows += table_rows(*of, f"{table}unit", 8, 0.25)
+    rows += table_rows("T", "s", "w16", None, None, "full", 16, 0.4, width=16)
+    rows += table_rows("T", "s", "w16", None, None, "unit", 16, 0.3, width=16)
+    rows += table_rows("U", "s", "w8", 1, 6, "full", 8, 0.3) + table_rows("U", "s", "w8", 1, 6, "shuffled", 8, 0.1)
     for seed in (1, 2):
-        add("random", None, "random", 8, 0.4, seed=seed)
+        for task in ("T", "U"):
+            rows += table_rows(task, "random", "random", None, None, "random", 8, 0.4, seed=seed)
+        rows += table_rows("T", "random", "random", None, None, "random+unit", 8, 0.4, seed=seed)
+    for name in ("bm25", "chance"):
+        rows += table_rows("T", "reference", name, None, None, name, None, 0.2, width=None)
     return pd.DataFrame(rows)
 
 
@@ -69,12 +85,33 @@ def test_a_table_read_back_from_text_is_judged_the_same(scores, tmp_path):
     assert result_check.score_problems(pd.read_csv(tmp_path / "scores.csv"), **EXPECTED) == []
 
 
-@pytest.mark.parametrize("row", range(9))
-def test_each_row_that_is_missing_or_there_twice_is_reported(scores, row):
-    (missing,) = result_check.score_problems(scores.drop(row), **EXPECTED)
-    assert missing.endswith("missing")
-    twice = result_check.score_problems(pd.concat([scores, scores.iloc[[row]]], ignore_index=True), **EXPECTED)
-    assert any(line.endswith("not asked for") for line in twice)
+def test_each_row_that_is_missing_or_there_twice_is_reported(scores):
+    for row in range(len(scores)):
+        (missing,) = result_check.score_problems(scores.drop(row), **EXPECTED)
+        assert missing.endswith("missing")
+        twice = result_check.score_problems(pd.concat([scores, scores.iloc[[row]]], ignore_index=True), **EXPECTED)
+        assert any(line.endswith("not asked for") for line in twice)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("run", 3), ("length", "32"), ("task", "V"), ("step", 7), ("metric", "map_at_100")]
+)
+def test_a_row_of_another_run_length_task_step_or_metric_is_not_asked_for(scores, column, value):
+    other = scores.assign(**{column: scores[column].where(scores.index != 0, value)})
+    found = result_check.score_problems(other, **EXPECTED)
+    assert sorted(line.rpartition(": ")[2] for line in found) == ["missing", "not asked for"]
+
+
+def test_treated_tables_are_expected_at_the_first_length_alone(scores):
+    unit = scores[scores["variant"] == "unit"].head(1).assign(length="all")
+    (found,) = result_check.score_problems(pd.concat([scores, unit], ignore_index=True), **EXPECTED)
+    assert found == "score T, w8, 1, 0, unit, ndcg_at_10, all: not asked for"
+
+
+def test_a_single_cluster_needs_no_interval(scores):
+    none = scores.assign(ci_low=float("nan"), ci_high=float("nan"))
+    assert len(result_check.score_problems(none, **EXPECTED)) == len(scores)
+    assert result_check.score_problems(none.assign(clusters=1), **EXPECTED) == []
 
 
 @pytest.mark.parametrize(
@@ -88,22 +125,17 @@ def test_each_row_that_is_missing_or_there_twice_is_reported(scores, row):
     ],
 )
 def test_each_impossible_score_is_reported(scores, column, value, words):
-    scores.loc[5, column] = value
+    scores.loc[(scores["model"] == "w16") & (scores["variant"] == "full"), column] = value
     found = result_check.score_problems(scores, **EXPECTED)
     assert any(words in line and "w16" in line for line in found)
 
 
 def test_crop_to_the_whole_table_must_score_as_the_table(scores):
-    scores.loc[(scores["model"] == "w8") & (scores["variant"] == "crop"), "value"] += 0.01
+    wrong = (scores["model"] == "w8") & (scores["variant"] == "crop") & (scores["run"] == 2) & (scores["step"] == 6)
+    scores.loc[wrong, "value"] += 0.01
     assert result_check.score_problems(scores, **EXPECTED) == [
-        "score T, ndcg_at_10, w8, 6, 8: crop to all columns differs"
+        "score T, ndcg_at_10, 64, w8, 2, 6, 8: crop to all columns differs"
     ]
-
-
-def test_random_tables_must_be_there(scores):
-    assert "no random table was scored" in result_check.score_problems(
-        scores[scores["variant"] != "random"], **EXPECTED
-    )
 
 
 @pytest.mark.parametrize(

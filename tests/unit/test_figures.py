@@ -9,33 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from embscale.claims import published_scores
 from embscale.cli import execute
+from embscale.figures import suites
 from embscale.plotting import theme
 from embscale.report import numbers
-from embscale.rows import markdown
+from embscale.rows import labels, markdown
 from embscale.rows.markdown import escape
+from embscale.scoring import primary_length
+from estimate_rows import differences, estimates
 
 WIDTHS = (16, 32)
 LAYERS = ("embedding", "block 1", "block 2")
-
-
-def score_rows():
-    shared = {"metric": "ndcg_at_10", "task": "T", "n": 100}
-    rows = [
-        {"suite": "ladder", "model": f"ladder-w{width}", "step": step, "variant": variant, "dim": dim, "value": value}
-        for width in WIDTHS
-        for step, variant, dim, value in (
-            (0, "full", width, 0.02),
-            (40, "full", width, width / 1000),
-            (40, "crop", 16, 0.011),
-            (40, "pad", 64, 0.03),
-        )
-    ] + [
-        {"suite": "random", "model": "random", "variant": "random", "dim": dim, "seed": seed, "value": value}
-        for dim, seed, value in ((16, 1, 0.01), (16, 2, 0.012), (32, 1, 0.04), (32, 2, 0.042), (64, 1, 0.06))
-    ]
-    frame = pd.DataFrame(rows).assign(**shared, variant_dims=np.nan)
-    return frame.assign(ci_low=frame["value"] - 0.002, ci_high=frame["value"] + 0.002)
 
 
 def probe_rows():
@@ -59,46 +44,66 @@ def probe_rows():
     )  # fmt: skip
 
 
-def geometry_rows():
-    rows = score_rows()
-    full = rows[(rows["variant"] == "full") & (rows["step"] == 40)]
-    idf = full.assign(variant="idf", value=full["value"] * 2, ci_low=full["value"], ci_high=full["value"] * 3)
-    bm25 = full.head(1).assign(suite="reference", model="bm25", variant="bm25", step=np.nan, dim=np.nan, value=0.4)
-    return pd.concat([rows, idf, bm25.assign(ci_low=0.3, ci_high=0.5)])
+def all_rows():
+    """Estimates of the first task at the first length, of all queries."""
+    rows = estimates()
+    return rows[(rows["task"] == "T") & (rows["length"] == "64") & (rows["queries"] == "all")]
+
+
+def tasks_rows():
+    rows = estimates()
+    return rows[(rows["length"] == "64") & (rows["queries"] == "all")]
+
+
+def lengths_rows():
+    rows = estimates()
+    return rows[(rows["task"] == "T") & (rows["queries"] == "all")]
+
+
+def difference_rows():
+    rows = differences()
+    return rows[(rows["task"] == "T") & (rows["length"] == "64") & (rows["queries"] == "all")]
+
+
+def heldout_rows():
+    rows = differences()
+    return rows[(rows["task"] == "T") & (rows["length"] == "64")]
 
 
 def suite_rows():
-    rows = score_rows().assign(tokenizer="a")
-    full = rows[(rows["variant"] == "full") & (rows["step"] == 40)]
+    rows = all_rows()
+    full = rows[(rows["suite"] == "ladder") & (rows["table"] == "input") & (rows["step"] == 40)]
     published = full.assign(suite="pythia", model=full["model"].str.replace("ladder-w", "pythia-"), step=np.nan)
     early = published.assign(step=1, value=0.9, ci_low=0.8, ci_high=1.0)
-    return pd.concat([rows, published.assign(value=[0.05, 0.07], ci_low=0.04, ci_high=0.08), early])
+    return pd.concat([rows, published, early])
 
 
 def corey_score_rows():
     """Two models of a suite of the first study on its task, the second scored as it published."""
-    shared = {"suite": "pythia", "tokenizer": "gpt-neox-20b", "variant": "full", "step": 143000}
+    shared = {"suite": "pythia", "table": "input", "treatment": "full", "step": 143000}
+    random = {"suite": "random", "model": "random", "table": "random", "treatment": "full"}
     rows = [
-        shared | {"model": "pythia-14m-deduped", "dim": 128, "value": 0.05},
-        shared | {"model": "pythia-1b", "dim": 2048, "value": 0.08063},
-        *(
-            {"suite": "random", "model": "random", "tokenizer": "gpt-neox-20b", "variant": "random", "dim": dim}
-            | {"seed": seed, "value": value}
-            for dim, seed, value in ((128, 1, 0.01), (128, 2, 0.02), (2048, 1, 0.03), (2048, 2, 0.03))
-        ),
+        shared | {"model": "pythia-14m-deduped", "width": 128, "value": 0.05},
+        shared | {"model": "pythia-1b", "width": 2048, "value": 0.08063},
+        random | {"width": 128, "value": 0.015},
+        random | {"width": 2048, "value": 0.03},
     ]
-    frame = pd.DataFrame(rows).assign(task="SCIDOCS", metric="ndcg_at_10", variant_dims=np.nan)
+    frame = pd.DataFrame(rows).assign(tokenizer="gpt-neox-20b", task="SCIDOCS", metric="ndcg_at_10", runs=1)
+    frame["dim"] = frame["width"]
     return frame.assign(ci_low=frame["value"] - 0.005, ci_high=frame["value"] + 0.005)
 
 
 FIGURES = {
-    "suites": (suite_rows, "pythia on T: 5.00 (pythia-16, 16 columns) to 7.00 (pythia-32, 32 columns)"),
+    "suites": (suite_rows, "pythia on T: 2.00 (pythia-16, 16 columns) to 3.00 (pythia-32, 32 columns)"),
     "suite_variants": (corey_score_rows, "Pythia computed here: 5.00 at 128 columns, 8.06 at 2048"),
     "random_tokenizers": (corey_score_rows, "gpt-neox-20b computed here: 1.50 at 128 columns, 3.00 at 2048"),
-    "table_geometry": (geometry_rows, "at width 32: as trained 3.20, weighted by rarity (idf) 6.40"),
-    "scaling": (score_rows, "trained table: 1.60 at width 16, 3.20 at width 32"),
-    "random_baseline": (score_rows, "from 1.10 with 16 columns to 6.00 with 64"),
-    "training": (score_rows, "width 32: 2.00 before training, 3.20 after step 40"),
+    "table_geometry": (all_rows, "trained: as it is 3.00, weighted by rarity (idf) 6.00; random: as it is 4.00"),
+    "scaling": (tasks_rows, "T, trained: 2.00 at width 16, 3.00 at width 32; T, untrained: 1.10 at width 16"),
+    "table_controls": (difference_rows, "trained less random tables: as it is -1.00, weighted by rarity (idf) -2.00"),
+    "random_baseline": (all_rows, "from 1.00 with 16 columns to 6.00 with 64. Without a table: token overlap 20.00"),
+    "training": (difference_rows, "width 32: +0.10 before training, -1.00 after step 40"),
+    "lengths": (lengths_rows, "width 32, 64: trained 3.00, random 4.00; all: trained 0.75, random 1.00"),
+    "heldout": (heldout_rows, "4.50 at width 32, -1.50 against random"),
     "layer_accuracy": (probe_rows, "w16 76.0 %, w32 92.0 %; chance is 33 %"),
 }
 
@@ -114,7 +119,7 @@ def outputs(folder, stem):
 def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
     rows, words = FIGURES[name]
     rows().to_csv(tmp_path / "rows.csv", index=False)
-    metric = ["--where", "metric=ndcg_at_10"] if "score" in rows.__name__ else []
+    metric = ["--where", "metric=ndcg_at_10"] if name != "layer_accuracy" else []
     for run in ("a", "b"):
         files = outputs(tmp_path, run)
         assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *metric, *files, "--image", "f.svg"]) == 0
@@ -128,6 +133,7 @@ def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
     digest = hashlib.sha256((tmp_path / "rows.csv").read_bytes()).hexdigest()
     assert digest[:12] in source and "({{< meta data >}}/b-rows.csv.gz)" in (tmp_path / "b.md").read_text()
     shown = rows()
+    shown = shown[shown["metric"] == "ndcg_at_10"] if metric else shown
     pd.testing.assert_frame_equal(
         pd.read_csv(tmp_path / "a-rows.csv.gz"), pd.read_csv(io.StringIO(shown.to_csv(index=False))), check_dtype=False
     )
@@ -153,13 +159,90 @@ def test_labels_are_moved_apart_no_further_than_needed():
     assert theme.spread(np.array([50.0, 50.0, 50.0]), 10) == pytest.approx([40, 50, 60])
 
 
+MAIN = {"task": "T", "metric": "ndcg_at_10"}
+
+
 def test_numbers_of_the_scores_by_hand():
-    values = numbers.score_numbers(score_rows())
-    assert values["best"] == "3.20 [3.00, 3.40]" and values["best_width"] == 32
-    # Width 16: 1.60 above its random tables' 1.10; width 32: 3.20 below their 4.10.
-    assert (values["above_random"], values["below_random"]) == (1, 1)
-    assert values["below_untrained"] == 1
-    assert values["random_largest"] == "6.00" and values["random_largest_dims"] == 64
+    values = numbers.score_numbers(estimates(), differences(), **MAIN, length="64")
+    assert values["best"] == "3.00 [2.80, 3.20]" and values["best_width"] == 32
+    # Width 16: 2.00 trained and 1.00 random; width 32: 3.00 and 4.00; intervals of differences are 0.20 to each side.
+    assert values["less_random_narrowest"] == "+1.00 [+0.80, +1.20]"
+    assert values["less_random_widest"] == "−1.00 [−1.20, −0.80]"
+    assert values["against_random"] == "above at 1 of 2 widths and below at 1 of 2 widths"
+    assert values["against_shuffled"] == "above at 2 of 2 widths"
+    # With idf weights all scores double.
+    assert values["less_random_idf_widest"] == "−2.00 [−2.20, −1.80]" and values["idf_widest"] == "6.00 [5.80, 6.20]"
+    assert (values["runs"], values["clusters"], values["length"]) == ("3 runs", "20", "first 64 tokens")
+    # The second task's scores are three times as high, held-out ones half as high again.
+    assert values["second_task"] == "U" and values["second_less_random_widest"] == "−3.00 [−3.20, −2.80]"
+    assert values["heldout_less_random_widest"] == "−1.50 [−1.70, −1.30]"
+
+
+def test_a_difference_whose_interval_contains_zero_is_on_neither_side():
+    rows = pd.DataFrame({"ci_low": [-0.1, 0.0, 0.1], "ci_high": [-0.05, 0.2, 0.3]})
+    assert numbers.sides(rows) == (
+        "above at 1 of 3 widths, below at 1 of 3 widths and with an interval that contains zero at 1 of 3 widths"
+    )
+
+
+def test_what_a_study_leaves_out_is_said():
+    rows, apart = (of[(of["task"] == "T") & (of["treatment"] != "idf")] for of in (estimates(), differences()))
+    apart = apart[apart["queries"] == "all"]
+    values = numbers.score_numbers(rows, apart, **MAIN, length="64")
+    for name in ("idf_widest", "less_random_idf_widest", "against_random_idf", "second_task", "heldout_queries"):
+        assert values[name] == "not run", name
+
+
+def test_a_score_without_an_interval_is_shown_alone():
+    row = pd.Series({"value": -0.0123, "ci_low": np.nan, "ci_high": np.nan})
+    assert labels.interval(row) == "−1.23" and labels.interval(abs(row), signed=True) == "+1.23"
+
+
+def lengths_by_hand(bm25, narrowest=0.011, middle=0.11, chance=0.001):
+    """Estimates of two widths at three lengths; by default the shortest meets both conditions, the longest neither."""
+    rows = []
+    for length, factor in {"32": 1.0, "64": 0.9, "all": 0.5}.items():
+        shared = {"length": length, "step": np.nan}
+        rows += [
+            shared | {"suite": "ladder", "model": f"w{width}", "table": "input", "treatment": "full", "width": width}
+            for width in (16, 64)
+        ]
+        rows += [
+            shared
+            | {"suite": "random", "model": "random", "table": "random", "treatment": "full", "width": width}
+            | {"value": value * factor}
+            for width, value in ((16, narrowest), (64, middle))
+        ]
+        rows += [
+            shared | {"suite": "reference", "model": name, "table": "reference", "treatment": name, "value": value}
+            for name, value in (("chance", chance), ("bm25", bm25))
+        ]
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(
+    ("rows", "chosen"),
+    [
+        # Ten times chance is 0.010: 0.011 is more, 0.0099 less.
+        (lengths_by_hand(0.2), "32"),
+        # A quarter of BM25 is 0.1, which the middle width reaches at 64 with 0.108 and not at all with 0.055.
+        (lengths_by_hand(0.4, narrowest=0.1, middle=0.12), "64"),
+        (lengths_by_hand(0.2, narrowest=0.1), "all"),
+        (lengths_by_hand(0.8, narrowest=0.1), None),
+    ],
+)
+def test_the_primary_length_is_the_longest_that_is_off_the_floor(rows, chosen):
+    assert primary_length.choice(primary_length.ratios(rows)) == chosen
+    told = numbers.length_words(rows.assign(task="T", metric="ndcg_at_10", queries="all"), **MAIN, length="32")
+    assert told.startswith("The rule chooses the first 32 tokens") == (chosen == "32")
+    assert ("**" in told) == (chosen != "32")
+
+
+def test_the_middle_of_four_widths_is_the_wider_one():
+    rows = lengths_by_hand(0.2)
+    more = rows[rows["model"] == "w64"].assign(model="w128", width=128)
+    four = pd.concat([rows, more, more.assign(model="w32", width=32)])
+    assert primary_length.ratios(four)["middle"].tolist() == primary_length.ratios(rows)["middle"].tolist()
 
 
 def test_numbers_of_the_layers_by_hand():
@@ -169,27 +252,49 @@ def test_numbers_of_the_layers_by_hand():
 
 
 def test_tables_have_a_row_per_model():
-    assert "| 16 | 1.60 [1.40, 1.80] | 1.10 [0.90, 1.30] | 3.00 [2.80, 3.20] | 1.10 |" in numbers.score_table(
-        score_rows()
+    shown = tasks_rows()
+    table = numbers.score_table(shown, metrics=["ndcg_at_10", "recall_at_100"])
+    intervals = "2.00 [1.80, 2.20] | 1.00 [0.80, 1.20] | 1.10 [0.90, 1.30] | 0.40 [0.20, 0.60]"
+    assert f"| T | nDCG@10 | 16 | {intervals} | 0.05 | 40.00 |" in table
+    assert table.count("| U | recall@100 |") == 2
+    treated = numbers.treatment_table(
+        all_rows()[all_rows()["metric"] == "ndcg_at_10"], difference_rows().query("metric == 'ndcg_at_10'")
     )
+    assert "| weighted by rarity (idf) | 32 | 6.00 [5.80, 6.20] | −2.00 [−2.20, −1.80] |" in treated
+    assert "| first columns: 16 | 16 | 1.00 [0.80, 1.20] | +0.50 [+0.30, +0.70] |" in treated
     assert "| ladder-w32 | 3 | 92.0 [90.0, 94.0] | 97.0 [95.0, 99.0] | 0.20 | 500 |" in numbers.layer_table(
         probe_rows()
     )
 
 
+def test_the_training_of_a_width_is_the_mean_of_its_runs():
+    runs = [pd.DataFrame({"tokens": [0, 10], "heldout_loss": [8.0, last]}) for last in (4.0, 5.0)]
+    assert "| 16 | 2 | 10 | 1,600 | 8.00 | 4.50 |" in numbers.ladder_table({16: runs}, 100)
+
+
+def test_published_scores_of_other_systems_are_marked_in_the_panel_of_their_task():
+    rows = suite_rows().assign(task="SCIDOCS")
+    rows = rows[rows["metric"] == "ndcg_at_10"]
+    assert "published for SCIDOCS: all-mpnet-base-v2 23.77" in suites.describe(rows)
+    (panel,) = suites.draw(rows).axes
+    assert sum("(published)" in text.get_text() for text in panel.texts) == len(published_scores.references())
+    assert "published" not in suites.describe(rows.assign(task="T"))
+
+
 @pytest.mark.parametrize("name", ["suites", "table_geometry"])
 def test_a_figure_of_what_was_not_run_says_so_in_its_place(name, tmp_path):
-    score_rows().assign(tokenizer="a").to_csv(tmp_path / "rows.csv", index=False)
+    plain_rows = all_rows()
+    plain_rows[plain_rows["treatment"].isin(["full", "bm25"])].to_csv(tmp_path / "rows.csv", index=False)
     files = outputs(tmp_path, "f")
     assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *files]) == 0
     assert "**not run**" in (tmp_path / "f.md").read_text() and "![" not in (tmp_path / "f.md").read_text()
 
 
 def test_rows_that_no_condition_leaves_are_reported(tmp_path, capsys):
-    score_rows().to_csv(tmp_path / "rows.csv", index=False)
-    arguments = ["scaling", "--rows", str(tmp_path / "rows.csv"), "--where", "task=U"]
+    all_rows().to_csv(tmp_path / "rows.csv", index=False)
+    arguments = ["scaling", "--rows", str(tmp_path / "rows.csv"), "--where", "task=V"]
     assert execute("draw", [*arguments, *outputs(tmp_path, "f")]) == 1
-    assert "no rows of the task 'U'; there are T" in capsys.readouterr().err
+    assert "no rows of the task 'V'; there are T" in capsys.readouterr().err
 
 
 def test_tables_say_what_was_not_run():

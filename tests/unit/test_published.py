@@ -100,6 +100,7 @@ def ours(**cells):
         "step": 143000,
         "task": "SCIDOCS",
         "metric": "ndcg_at_10",
+        "length": "all",
         "ci_low": 0.01,
         "ci_high": 0.02,
         "n": 1000,
@@ -144,6 +145,15 @@ def test_two_ways_of_scoring_are_not_mixed(rows):
     twice = pd.DataFrame([ours(model="pythia-70m", variant="full")] * 2)
     with pytest.raises(EmbscaleError, match="choose one way of scoring with --where"):
         published_scores.compare(twice, rows)
+
+
+def test_runs_of_other_models_and_scores_of_cut_documents_do_not_matter(rows):
+    ladder = [ours(suite="ladder", model="ladder-w16", variant="full", run=run) for run in (1, 2)]
+    cut = [ours(model="pythia-70m", variant="full", length=length, value=0.5) for length in ("32", "64")]
+    frame = pd.DataFrame([*ladder, *cut, ours(model="pythia-70m", variant="full")])
+    found = published_scores.compare(frame, rows)
+    assert found["model"].tolist() == ["pythia-70m"]
+    assert found["ours"].tolist() == [0.018]
 
 
 def write(path, *cells):

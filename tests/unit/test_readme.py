@@ -10,28 +10,29 @@ import readme
 from embscale.cli import execute
 from embscale.report import numbers
 from embscale.rows import tidy
+from embscale.rows.selection import where
+from embscale.scoring import primary_length
 
 ROOT = Path(__file__).resolve().parents[2]
 
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
 RECORDED = ROOT / "recorded" / PARAMS["study"]
-WHERE = [
-    f"metric={PARAMS['scores']['primary_metric']}",
-    f"task={PARAMS['corpus']['task']}",
-    f"tokenizer={PARAMS['tokenizer']['name']}",
-]
+MAIN = {"task": PARAMS["corpus"]["task"], "metric": PARAMS["scores"]["primary_metric"]}
+LENGTH = str(PARAMS["scores"]["lengths"][0])
+WHERE = [f"tokenizer={PARAMS['tokenizer']['name']}"]
 
 
 @pytest.fixture
 def recorded():
-    if not (RECORDED / "scores.csv").is_file():
+    if not (RECORDED / "estimates.csv").is_file():
         pytest.skip("nothing is recorded yet (make record): README.md was not compared")
     return RECORDED
 
 
 def test_the_findings_are_those_of_the_record(recorded):
+    rows = [tidy.read([recorded / f"{name}.csv"], (), where=WHERE) for name in ("estimates", "differences")]
     found = readme.findings({
-        "scores": numbers.score_numbers(tidy.read([recorded / "scores.csv"], (), where=WHERE)),
+        "scores": numbers.score_numbers(*rows, **MAIN, length=LENGTH),
         "layers": numbers.layer_numbers(tidy.read([recorded / "layers.csv"], (), where=[]), ""),
     })  # fmt: skip
     text = (ROOT / "README.md").read_text("utf-8")
@@ -39,11 +40,18 @@ def test_the_findings_are_those_of_the_record(recorded):
 
 
 def test_the_figure_is_that_of_the_record(recorded, tmp_path):
-    where = [part for condition in WHERE for part in ("--where", condition)]
+    conditions = [*WHERE, f"metric={MAIN['metric']}", f"length={LENGTH}", "queries=all"]
+    flags = [part for condition in conditions for part in ("--where", condition)]
     files = ["--svg", "a.svg", "--partial", "a.md", "--data", "a.csv"]
     files = [word if word.startswith("--") else str(tmp_path / word) for word in files]
-    assert execute("draw", ["scaling", "--rows", str(recorded / "scores.csv"), *where, *files]) == 0
+    assert execute("draw", ["scaling", "--rows", str(recorded / "estimates.csv"), *flags, *files]) == 0
     assert (tmp_path / "a.svg").read_bytes() == (ROOT / "docs/scaling.svg").read_bytes(), "snakemake docs brings it"
+
+
+def test_the_first_length_is_the_one_that_the_rule_chooses(recorded):
+    rows = tidy.read([recorded / "estimates.csv"], (), where=[*WHERE, "queries=all"])
+    found = primary_length.ratios(where(rows, **MAIN))
+    assert primary_length.choice(found) == LENGTH, f"put the chosen length first in scores.lengths:\n{found}"
 
 
 def test_findings_stand_between_their_marks():

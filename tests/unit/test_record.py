@@ -9,14 +9,25 @@ import replace_record
 from embscale.errors import EmbscaleError
 from embscale.provenance import kept_results
 
-HEAD = "suite,model,step,variant,dim,seed,metric,table_sha256,value,ci_low,ci_high,n,task"
+HEAD = "suite,model,run,step,variant,dim,seed,length,metric,table_sha256,value,ci_low,ci_high,n,clusters,task"
 SCORES = [
-    "ladder,w8,0,full,8,,ndcg_at_10,aa,0.10,0.05,0.15,30,T",
-    "ladder,w8,6,full,8,,ndcg_at_10,ab,0.20,0.15,0.25,30,T",
-    "ladder,w8,6,full,8,,map_at_100,ab,0.11,0.05,0.15,30,T",
-    "ladder,w8,6,crop,4,,ndcg_at_10,ac,0.12,0.05,0.15,30,T",
-    "random,random,,random,8,1,ndcg_at_10,ad,0.30,0.25,0.35,30,T",
-    "random,random,,random,8,2,ndcg_at_10,ae,0.40,0.35,0.45,30,T",
+    "ladder,w8,1,0,full,8,,64,ndcg_at_10,aa,0.10,0.05,0.15,30,9,T",
+    "ladder,w8,1,6,full,8,,64,ndcg_at_10,ab,0.20,0.15,0.25,30,9,T",
+    "ladder,w8,2,6,full,8,,64,ndcg_at_10,ab,0.11,0.05,0.15,30,9,T",
+    "ladder,w8,1,6,crop,4,,64,ndcg_at_10,ac,0.12,0.05,0.15,30,9,T",
+    "random,random,,,random,8,1,64,ndcg_at_10,ad,0.30,0.25,0.35,30,9,T",
+    "random,random,,,random,8,1,all,ndcg_at_10,ae,0.40,0.35,0.45,30,9,T",
+]
+ESTIMATES = [
+    "suite,model,step,width,table,treatment,dim,tokenizer,task,length,metric,queries,value,ci_low,ci_high,runs,n,clusters",
+    "ladder,w8,0,8,input,full,8,k,T,64,ndcg_at_10,all,0.1,0.05,0.15,2,30,9",
+    "ladder,w8,6,8,input,full,8,k,T,64,ndcg_at_10,all,0.2,0.15,0.25,2,30,9",
+    "ladder,w8,6,8,input,full,8,k,T,64,ndcg_at_10,heldout,0.7,0.15,0.95,2,3,3",
+    "ladder,w8,6,8,input,full,8,k,T,all,ndcg_at_10,all,0.01,0.0,0.1,2,30,9",
+    "ladder,w8,6,8,input,unit,8,k,T,64,ndcg_at_10,all,0.3,0.15,0.35,2,30,9",
+    "ladder,w8,6,8,shuffled,full,8,k,T,64,ndcg_at_10,all,0.05,0.01,0.06,2,30,9",
+    "ladder,w8,6,8,input,full,8,k,T,64,map_at_100,all,0.11,0.05,0.15,2,30,9",
+    "random,random,,8,random,full,8,k,T,64,ndcg_at_10,all,0.35,0.3,0.4,5,30,9",
 ]
 LAYERS = [
     "suite,model,step,texts,classifier,split,input,control,seed,layer,metric,value,ci_low,ci_high,n,n_train,n_layers,converged",
@@ -60,7 +71,7 @@ def test_a_difference_is_reported_with_its_size(tmp_path):
 
 @pytest.mark.parametrize(
     ("index", "old", "new"),
-    [(1, "0.20", "0.200"), (1, "0.25", "0.26"), (1, "ab", "ff"), (4, ",30,T", ",31")],
+    [(1, "0.20", "0.200"), (1, "0.25", "0.26"), (1, "ab", "ff"), (4, ",30,9,T", ",31,9,T")],
     ids=["a digit", "an interval", "the table's digest", "the number of queries"],
 )
 def test_whatever_was_measured_must_be_equal_to_pass_for_the_record(tmp_path, index, old, new):
@@ -122,7 +133,7 @@ def test_a_column_that_the_record_does_not_know_makes_other_rows(tmp_path):
 
 def test_two_rows_with_the_same_keys_are_refused(tmp_path):
     run = write(tmp_path / "run", [*SCORES, SCORES[0]])
-    with pytest.raises(EmbscaleError, match="two rows of the run have the same keys: ladder, w8, 0, full"):
+    with pytest.raises(EmbscaleError, match="two rows of the run have the same keys: ladder, w8, 1, 0, full"):
         kept_results.variables(run, write(tmp_path / "record"))
 
 
@@ -141,37 +152,50 @@ def test_gathered_rows_keep_every_digit(tmp_path):
     assert rows.to_csv(index=False) == "model,value,control\na,0.30000000000000004,\nb,1e-05,none\n"
 
 
-def test_the_headline_has_last_tables_means_of_random_ones_and_accuracies(tmp_path):
+def tables(folder, layers=LAYERS):
+    """The tables that the headline is of."""
+    write(folder, layers=layers)
+    rows = [row for row in ESTIMATES if "map_at_100" not in row]
+    (folder / "estimates.csv").write_text("\n".join(rows) + "\n")
+    return {name: kept_results.gather([folder / f"{name}.csv"]) for name in ("estimates", "layers")}
+
+
+def test_the_headline_has_last_tables_random_ones_and_accuracies(tmp_path):
     other = LAYERS[2].replace("logistic_regression", "lda").replace("0.8", "0.9")
-    folder = write(tmp_path / "kept", layers=[*LAYERS, other])
-    tables = {name: kept_results.gather([folder / f"{name}.csv"]) for name in ("scores", "layers")}
-    expected = {"ndcg_at_10": {"w8": 0.2, "random 8": pytest.approx(0.35)}, "accuracy": {"w8": 0.8}}
-    assert kept_results.headline(tables, "ndcg_at_10") == expected
+    found = kept_results.headline(tables(tmp_path / "kept", [*LAYERS, other]), "ndcg_at_10", "64")
+    assert found == {"ndcg_at_10": {"w8": 0.2, "random 8": 0.35}, "accuracy": {"w8": 0.8}}
 
 
-def test_the_curves_have_a_point_for_each_last_table_and_for_the_mean_of_random_ones(tmp_path):
-    rows = kept_results.gather([write(tmp_path / "kept") / "scores.csv"])
-    points = kept_results.curves(rows, "ndcg_at_10").to_csv(index=False).split()
-    assert points == ["width,table,task,value", "8,ladder,T,0.2", "8,random,,0.35"]
+def test_the_curves_have_a_point_for_each_last_table_and_for_random_ones(tmp_path):
+    points = kept_results.curves(tables(tmp_path / "kept")["estimates"], "64").to_csv(index=False).split()
+    assert points == ["width,table,task,value", "8,ladder,T,0.2", "8,random,T,0.35"]
 
 
 def test_the_headline_names_what_tells_the_rows_of_a_model_apart(tmp_path):
-    folder = write(tmp_path / "kept", layers=[*LAYERS, LAYERS[2].replace(",one,", ",two,").replace("0.8", "0.6")])
-    tables = {name: kept_results.gather([folder / f"{name}.csv"]) for name in ("scores", "layers")}
-    assert kept_results.headline(tables, "ndcg_at_10")["accuracy"] == {"w8 one": 0.8, "w8 two": 0.6}
+    two = [*LAYERS, LAYERS[2].replace(",one,", ",two,").replace("0.8", "0.6")]
+    assert kept_results.headline(tables(tmp_path / "kept", two), "ndcg_at_10", "64")["accuracy"] == {
+        "w8 one": 0.8,
+        "w8 two": 0.6,
+    }
 
 
-def test_the_command_keeps_the_rows_as_they_are(tmp_path, monkeypatch):
+def test_the_command_keeps_the_rows_of_the_primary_metric_as_they_are(tmp_path, monkeypatch):
     from embscale.__main__ import main
 
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "made")
+    write(tmp_path / "made", [*SCORES, SCORES[0].replace("ndcg_at_10", "map_at_100")])
+    for name in ("estimates", "differences"):
+        (tmp_path / f"made/{name}.csv").write_text("\n".join(ESTIMATES) + "\n")
     (tmp_path / "claims.csv").write_text("claim,verdict\nC1,holds\n")
-    flags = ["--scores", "made/scores.csv", "--layers", "made/layers.csv", "--claims", "claims.csv"]
-    assert main(["keep", *flags, "--metric", "ndcg_at_10", "-o", "kept"]) == 0
-    assert (tmp_path / "kept/scores.csv").read_bytes() == (tmp_path / "made/scores.csv").read_bytes()
+    flags = ["--scores", "made/scores.csv", "--layers", "made/layers.csv", "--claims", "claims.csv", "-o", "kept"]
+    flags += ["--estimates", "made/estimates.csv", "--differences", "made/differences.csv"]
+    assert main(["keep", *flags, "--metric", "ndcg_at_10", "--length", "64"]) == 0
+    assert (tmp_path / "kept/scores.csv").read_text().splitlines() == [HEAD, *SCORES]
+    kept = [row for row in ESTIMATES if "map_at_100" not in row]
+    assert (tmp_path / "kept/estimates.csv").read_text().splitlines() == kept
     # Of the layers' rows those over all seeds.
     recorded = write(tmp_path / "recorded", layers=[row for row in LAYERS if ",1,,accuracy" not in row])
     assert kept_results.variables(tmp_path / "kept", recorded)["whose"] == "recorded"
     shutil.rmtree(tmp_path / "kept")
-    assert main(["keep", *flags, "--metric", "recall_at_5", "-o", "kept"]) == 1
+    assert main(["keep", *flags, "--metric", "recall_at_5", "--length", "64"]) == 1
+    assert main(["keep", *flags, "--metric", "ndcg_at_10", "--length", "32"]) == 1

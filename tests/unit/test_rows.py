@@ -34,6 +34,12 @@ def checkpoints(steps=STEPS):
     rows = pd.DataFrame(steps, columns=["suite", "model", "step", "last"])
     return rows.assign(
         variant="full",
+        table="input",
+        treatment="full",
+        length="64",
+        queries="all",
+        run=np.nan,
+        width=[8, 8, 16, 32, 32, 64][: len(rows)],
         task="t",
         tokenizer="k",
         metric="ndcg_at_10",
@@ -82,16 +88,16 @@ def test_everybody_who_asks_for_the_last_checkpoint_gets_the_same():
     assert ladder_tables(ladder)["value"].tolist() == [0.1] and ladder_tables(ladder)["width"].tolist() == [8]
     pythia = rows.assign(suite=rows["suite"].map({"a": "pythia", "b": "opt", "c": "bloom"}))
     assert sorted(suite_variants.computed(with_unique_models(pythia))["value"]) == values
-    geometry = rows.assign(stratum="all", width=rows["dim"])
+    geometry = rows.assign(stratum="all")
     shown = table_metrics._shown(geometry)
     assert sorted(shown.loc[shown["kind"] == "trained", "value"]) == values
     assert shown.loc[shown["kind"] == "untrained", "value"].tolist() == [0.0]
     positions = rows.assign(scheme="learned")
     assert sorted(position_tables._learned(positions)["value"]) == values
-    kept, _ = kept_results._last_and_random(rows.astype({"value": "str"}), "ndcg_at_10")
+    kept, _ = kept_results._last_and_random(rows.astype({"value": "str"}), "64")
     assert sorted(kept["value"].astype(float)) == values
     explored = rows.assign(strength=np.nan, **{n: "x" for n in payload.SCORE_COLUMNS if n not in {*rows, "strength"}})
-    marks = payload.scores(explored, first_metric="ndcg_at_10")["columns"]["last"]
+    marks = payload.scores(explored, first_metric="ndcg_at_10", length="64")["columns"]["last"]
     assert [marks["levels"][code] for code in marks["codes"]] == rows["last"].tolist()
     assert set(suites.last_tables(rows)["model"]) == {"small", "wide", "single"}
 
@@ -114,8 +120,7 @@ def test_rows_that_are_read_have_unique_models(tmp_path):
 
 
 def per_query(rows):
-    given = {"run": -1, "width": rows["dim"], "length": "all", "heldout": False, "table_sha256": "x"}
-    rows = rows.assign(**{name: value for name, value in given.items() if name not in rows})
+    rows = rows.assign(run=-1, heldout=False, table_sha256="x")
     frames = [
         rows.assign(query=f"q{number}", cluster=number, score=rows["value"] + number / 100) for number in range(4)
     ]
@@ -123,7 +128,7 @@ def per_query(rows):
 
 
 def test_claims_tell_models_of_one_name_apart():
-    options = {"task": "t", "metric": "ndcg_at_10", "length": "all", "resamples": 10, "seed": 1}
+    options = {"task": "t", "metric": "ndcg_at_10", "length": "64", "resamples": 10, "seed": 1}
     rows = per_query(checkpoints())
     panel = table_claims.panel([rows], **options)
     assert panel.models["suite"].to_dict() == {"a/small": "a", "b/small": "b", "wide": "b", "single": "c"}

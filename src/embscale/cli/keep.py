@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
         tables["layers"] = tables["layers"][tables["layers"]["seed"] == "all"]
         for name in of_scores:  # other metrics are only in the study's own files
             tables[name] = tables[name][tables[name]["metric"] == args.metric]
-        numbers = kept_results.headline(tables, args.length)
+        numbers = kept_results.headline(tables, args.metric, args.length)
         if not all(numbers.values()):
             raise EmbscaleError(
                 f"{args.estimates}: no row of the metric {args.metric} at the length {args.length}; score with it first"

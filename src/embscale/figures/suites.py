@@ -80,8 +80,8 @@ def describe(rows: pd.DataFrame) -> str:
     for (task, suite), line in _shown(rows).groupby(["task", "suite"], sort=False):
         first, last = line.iloc[0], line.iloc[-1]
         parts.append(
-            f"{suite} on {task}: {first['value'] * PERCENT:.2f} ({first['model']}, {first['dim']} columns) to "
-            f"{last['value'] * PERCENT:.2f} ({last['model']}, {last['dim']} columns)"
+            f"{suite} on {task}: {first['value'] * PERCENT:.2f} ({first['model']}, {first['dim']:.0f} columns) to "
+            f"{last['value'] * PERCENT:.2f} ({last['model']}, {last['dim']:.0f} columns)"
         )
     for task in dict.fromkeys(_shown(rows)["task"]):
         for row in _published(rows, task).itertuples(index=False):

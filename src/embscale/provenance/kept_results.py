@@ -144,12 +144,13 @@ def variables(kept: Path, recorded: Path) -> dict[str, str]:
     return {"whose": LOCAL, "words": words, "differences": differences}
 
 
-def headline(tables: Mapping[str, pd.DataFrame], length: str) -> dict[str, Any]:
+def headline(tables: Mapping[str, pd.DataFrame], metric: str, length: str) -> dict[str, Any]:
     """The few numbers that stand for a study, for ``dvc metrics``.
 
     Args:
         tables: ``estimates``, rows of `embscale.scoring.estimates` of one metric; ``layers``, rows of
             `embscale.layers.probes`; from `gather`.
+        metric: of the scores.
         length: first tokens of each document that count.
 
     Returns:
@@ -160,9 +161,8 @@ def headline(tables: Mapping[str, pd.DataFrame], length: str) -> dict[str, Any]:
 
     trained, random = _last_and_random(tables["estimates"], length)
     whole = main_run(tables["layers"], metric="accuracy")
-    metrics = trained["metric"].unique()
     named = random.assign(model="random " + random["width"])
-    return {str(metric): _by_model(trained) | _by_model(named) for metric in metrics} | {"accuracy": _by_model(whole)}
+    return {metric: _by_model(trained) | _by_model(named), "accuracy": _by_model(whole)}
 
 
 def curves(estimates: pd.DataFrame, length: str) -> pd.DataFrame:
