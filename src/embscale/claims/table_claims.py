@@ -69,8 +69,9 @@ class Panel:
         return list(chosen.sort_values("dims", kind="stable").index)
 
     def variants(self, owner: str, kind: str) -> list[str]:
-        """Variants of this kind that a model or tokenizer has, from narrow to wide."""
-        found = [name for model, name in self.cells if model == owner and name.split(":")[0] == kind and ":" in name]
+        """Variants of this kind that a tokenizer or a model's last table has, from narrow to wide."""
+        last = [name for model, name in self.cells if model == owner and "@" not in name]
+        found = [name for name in last if name.split(":")[0] == kind and ":" in name]
         return sorted(found, key=lambda name: float(name.split(":")[1]))
 
     def steps(self, model: str) -> list[int]:
@@ -651,8 +652,10 @@ def _draws(resampled: Resamples, values: np.ndarray, runs: str) -> np.ndarray:
 
 
 def _variant(row: Mapping[str, Any]) -> str:
-    """``crop:128``, ``pad_ratio:0.5``, ``full``."""
+    """``crop:128``, ``pad_ratio:0.5``, ``full``; of a random table that was changed, its own columns come first."""
     numbers = [row["variant_dims"], row.get("strength", NONE)]
+    if str(row["variant"]).startswith(f"{RANDOM}+"):
+        numbers.insert(0, row["width"])
     return ":".join([str(row["variant"]), *(f"{number:g}" for number in numbers if number not in (NONE, ""))])
 
 
