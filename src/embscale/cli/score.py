@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from embscale.cli._length import ALL, length, tokens_of
 from embscale.cli._note import write_with_provenance
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from embscale.texts.tokens import TokenisedTexts
 
 # The protocol of Corey 2024 (from its notebooks and evaluation script); by default special tokens are excluded.
-ALL = "all"
 FAITHFUL = {"special_tokens": "include", "max_length": 2048, "pooling": "mean", "lengths": ALL}
 DEFAULTS = FAITHFUL | {"special_tokens": "exclude"}
 
@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--lengths",
         nargs="*",
         action="extend",
-        type=_length,
+        type=length,
         help="first tokens of each document that count (all); of several lengths, variants are scored at the first",
     )
     parser.add_argument("--max-length", type=int, help="tokens after which a text is cut (2048)")
@@ -140,20 +140,20 @@ def run(args: argparse.Namespace) -> None:
             cluster = {query: 0 if clusters.refused else number for query, number in clusters.of.items()}
             queries = pd.DataFrame({"cluster": cluster, "heldout": data.heldout})
             for groups, made_of in _tokenised(args, number, data, tokenizer):
-                for pooling, length in itertools.product(args.pooling, args.lengths):
+                for pooling, counted in itertools.product(args.pooling, args.lengths):
                     shared = {
                         "tokenizer": args.tokenizer_name,
                         "pooling": pooling,
                         "special_tokens": made_of["special_tokens"],
                         "task": data.name,
-                        "length": length,
+                        "length": counted,
                         "tokenizer_sha256": made_of["tokenizer_sha256"],
                         "data_sha256": data.sha256,
                     }
                     if shared in [keys for _, keys, _ in tasks]:
                         factors = ", ".join(f"{name} {shared[name]}" for name in KEYS_OF_FACTORS)
                         raise EmbscaleError(f"task {data.name}: asked for twice with {factors}; drop one")
-                    cut = None if length == ALL else int(length)
+                    cut = tokens_of(counted)
                     scorer = Scorer(data, *groups, pooling=pooling, length=cut, depth=depth, device=device)
                     tasks.append((scorer, shared, queries))
         # A table that has to be drawn or computed is made once and shared by all tasks.
@@ -181,17 +181,6 @@ def run(args: argparse.Namespace) -> None:
                 summary.to_csv(path, index=False)
             else:
                 scores.write_parquet(per_query, path)
-
-
-def _length(text: str) -> str:
-    """A number of tokens, or `ALL`.
-
-    Raises:
-        argparse.ArgumentTypeError: the text is neither.
-    """
-    if text != ALL and not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a number of tokens from 1, or {ALL}")
-    return text
 
 
 def _settle(args: argparse.Namespace) -> None:
