@@ -22,22 +22,13 @@ def read_per_query(paths: Sequence[Path], where: Sequence[str]) -> pd.DataFrame:
 
     from embscale.scoring import scores
 
-    frames = []
-    for path in paths:
-        rows = scores.read_parquet(path)
-        for column in ("query", "cluster"):
-            if column not in rows.columns:
-                raise EmbscaleError(
-                    f"{path}: no column {column!r}; expected the score of every query, from embscale score"
-                )
-        for condition in where:
-            column, _, value = condition.partition("=")
-            if column not in rows.columns:
-                raise EmbscaleError(f"{path}: no column {column!r}; it has {', '.join(map(str, rows.columns))}")
-            # A name is a category, compared at once for all rows.
-            cells = rows[column] if isinstance(rows[column].dtype, pd.CategoricalDtype) else rows[column].astype(str)
-            rows = rows[cells == value]
-        frames.append(rows)
+    conditions = [(column, value) for column, _, value in (condition.partition("=") for condition in where)]
+    frames = [scores.read_parquet(path, conditions) for path in paths]
+    for path, rows in zip(paths, frames, strict=True):
+        if missing := {"query", "cluster"} - set(rows.columns):
+            raise EmbscaleError(
+                f"{path}: no column {min(missing)!r}; expected the score of every query, from embscale score"
+            )
     found = pd.concat([rows for rows in frames if len(rows)] or frames[:1], ignore_index=True)
     if found.empty:
         raise EmbscaleError(f"{paths[0]}: no rows with {' and '.join(where)}; check --where")

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from embscale.errors import EmbscaleError
@@ -148,15 +149,25 @@ def write_parquet(rows: pd.DataFrame, path: Path) -> None:
     pq.write_table(table, path, compression="zstd", write_page_checksum=True)
 
 
-def read_parquet(path: Path) -> pd.DataFrame:
+def read_parquet(path: Path, where: Sequence[tuple[str, str]] = ()) -> pd.DataFrame:
     """Read rows, every checksum verified; names are read as categories, since they repeat for every query.
 
+    Args:
+        path: the file.
+        where: columns with a value in words; only rows that have all of them are read.
+
     Raises:
-        EmbscaleError: the file is missing or damaged.
+        EmbscaleError: the file is missing or damaged, or lacks a column.
     """
     try:
-        names = [field.name for field in pq.read_schema(path) if pa.types.is_string(field.type)]
+        schema = pq.read_schema(path)
+        for column, _ in where:
+            if column not in schema.names:
+                raise EmbscaleError(f"{path}: no column {column!r}; it has {', '.join(schema.names)}")
+        names = [field.name for field in schema if pa.types.is_string(field.type)]
         table = pq.read_table(path, page_checksum_verification=True, read_dictionary=names)
+        for column, value in where:
+            table = table.filter(pc.equal(pc.cast(table[column], pa.large_string()), value))
         return table.to_pandas()
     except FileNotFoundError:
         raise EmbscaleError(f"{path}: no such file; make it with embscale score") from None
