@@ -1,4 +1,4 @@
-"""The first study's claims: true, false and undecidable ones by construction, the ledger, and the study's own numbers."""
+"""The first study's claims: true, false and undecidable ones by construction, the ledger, the study's own numbers."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = ROOT / "workflow" / "claims.yaml"
 QUERIES = 200
-SHARED = {name: scores.NONE for name in ("run", "step", "variant_dims", "seed", "width")} | {
+SHARED = dict.fromkeys(("run", "step", "variant_dims", "seed", "width"), scores.NONE) | {
     "variant": "full",
     "strength": float(scores.NONE),
     "pooling": "mean",
@@ -75,7 +75,7 @@ def chance(**cells):
 def panel(*frames, task="SCIDOCS", metric="ndcg_at_10", length="all", floor=True, **given):
     extra = [chance(task=task, metric=metric, length=length, **given)] if floor else []
     options = {"task": task, "metric": metric, "length": length}
-    return table_claims.panel([*frames, *extra], **options, resamples=1000, seed=1)
+    return table_claims.panel([pd.concat([*frames, *extra], ignore_index=True)], **options, resamples=1000, seed=1)
 
 
 DIMS = (64, 128, 256, 512)
@@ -315,7 +315,7 @@ def ledger(entries, printed, scored=table_claims.NOTHING, ladder=table_claims.NO
 
 
 def test_the_studys_own_numbers_contradict_three_of_its_claims_and_three_margins(entries, printed):
-    """C6 by its figure; two peaks that are not the highest of their suite; changes of more than a tenth of the range."""
+    """C6 by its figure; two peaks that are not the highest scores; changes of over a tenth of the range."""
     table = ledger(entries, printed).set_index("claim")
     assert set(table["verdict"]) == {verdicts.NOT_RUN} and set(table["analogue"]) == {verdicts.NOT_TESTABLE}
     holds = table["printed_holds"].dropna()

@@ -26,7 +26,7 @@ import pandas as pd
 from scipy import stats
 
 from embscale.claims import published_scores, verdicts
-from embscale.claims.verdicts import LEAST_MODELS, Claim, NotRun, NotTestable, Part, Outcome, Trend
+from embscale.claims.verdicts import LEAST_MODELS, Claim, NotRun, NotTestable, Outcome, Part, Trend
 from embscale.errors import EmbscaleError
 from embscale.layers.names import AFTER_FIRST, FINAL_NORM
 from embscale.rows.selection import LADDER

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from embscale.claims import published_scores, verdicts
-from embscale.claims.verdicts import LEAST_MODELS, UNITS, Claim, NotRun, NotTestable, Part, Outcome, Trend
+from embscale.claims.verdicts import LEAST_MODELS, UNITS, Claim, NotRun, NotTestable, Outcome, Part, Trend
 from embscale.errors import EmbscaleError
 from embscale.rows.markdown import escape, markdown_table
 from embscale.rows.selection import LADDER, is_last_checkpoint, with_unique_models

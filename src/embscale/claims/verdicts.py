@@ -63,7 +63,7 @@ COLUMNS = [
 
 # More arrangements of models than this are drawn at random instead of listed.
 MOST_ARRANGEMENTS = 500_000
-DRAWN_ARRANGEMENTS = 99_999
+DRAWN_ARRANGEMENTS = 9_999
 PER_BLOCK = 20_000  # arrangements evaluated at a time, to bound memory
 
 
