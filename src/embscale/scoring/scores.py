@@ -101,18 +101,19 @@ def _wide(group: pd.DataFrame, task: object) -> tuple[pd.DataFrame, pd.DataFrame
     """Scores with a row per query and a column per score, and what is known of each query."""
     if group["score"].isna().any():
         raise EmbscaleError(f"task {task}: a score is not a number; make it again with embscale score")
-    keys = group[KEYS].astype({name: "str" for name in KEYS if isinstance(group[name].dtype, pd.CategoricalDtype)})
-    score = keys.groupby(KEYS, sort=False, dropna=False).ngroup()
-    wide = group.assign(score_number=score.to_numpy()).pivot_table(
-        index="query", columns="score_number", values="score", aggfunc="sum", observed=True
+    number = group.groupby(KEYS, sort=False, dropna=False, observed=True).ngroup()
+    wide = group.assign(number=number).pivot_table(
+        index="query", columns="number", values="score", aggfunc="sum", observed=True
     )
     if len(group) != wide.notna().to_numpy().sum():
         raise EmbscaleError(f"task {task}: a score occurs twice for one query")
     if wide.isna().to_numpy().any():
         raise EmbscaleError(f"task {task}: scores were made on different queries, or some are missing")
-    first = keys.assign(score_number=score).drop_duplicates("score_number").set_index("score_number")
-    wide.columns = pd.MultiIndex.from_frame(first.loc[wide.columns, KEYS])
-    queries = group.drop_duplicates("query").set_index("query")[list(OF_QUERIES)].sort_index()
+    first = group[KEYS].assign(number=number).drop_duplicates("number").set_index("number")
+    names = [name for name in KEYS if isinstance(first[name].dtype, pd.CategoricalDtype)]
+    wide.columns = pd.MultiIndex.from_frame(first.astype(dict.fromkeys(names, "str")).loc[wide.columns, KEYS])
+    wide.index = wide.index.astype("str")
+    queries = group.drop_duplicates("query").astype({"query": "str"}).set_index("query")[list(OF_QUERIES)].sort_index()
     return wide.sort_index(), queries
 
 
@@ -164,7 +165,9 @@ def read_parquet(path: Path, where: Sequence[tuple[str, str]] = ()) -> pd.DataFr
         for column, _ in where:
             if column not in schema.names:
                 raise EmbscaleError(f"{path}: no column {column!r}; it has {', '.join(schema.names)}")
-        names = [field.name for field in schema if pa.types.is_string(field.type)]
+        names = [
+            field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        ]
         table = pq.read_table(path, page_checksum_verification=True, read_dictionary=names)
         for column, value in where:
             table = table.filter(pc.equal(pc.cast(table[column], pa.large_string()), value))
