@@ -18,6 +18,7 @@ from embscale.rows.selection import (
     widest_tables,
     with_unique_models,
 )
+from embscale.scoring.scores import KEYS
 
 # Two suites have a model "small"; one model has steps and a revision without one; one has nothing else.
 STEPS = [
@@ -120,7 +121,9 @@ def test_rows_that_are_read_have_unique_models(tmp_path):
 
 
 def per_query(rows):
-    rows = rows.assign(run=-1, heldout=False, table_sha256="x")
+    rows = rows.assign(**dict.fromkeys({*KEYS} - {*rows, "strength"}, "x"), heldout=False, strength=-1.0).fillna(
+        {"run": -1}
+    )
     frames = [
         rows.assign(query=f"q{number}", cluster=number, score=rows["value"] + number / 100) for number in range(4)
     ]

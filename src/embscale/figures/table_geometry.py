@@ -44,8 +44,10 @@ def draw(rows: pd.DataFrame) -> Figure:
         style = "--" if name == "random" else "-"
         for number, (kind, shift) in enumerate(zip(kinds, tables.shifts(len(kinds)), strict=True)):
             line, words = of_tables[of_tables["kind"] == kind], treatment_label(kind)
-            options = {"marker": MARKERS[number], "linewidth": 1.2, "linestyle": style, "label": words}
-            tables.line(axes, line, colour=colours[kind], shift=shift, **options)
+            tables.line(
+                axes, line, colour=colours[kind], shift=shift, marker=MARKERS[number], linewidth=1.2, linestyle=style,
+                label=words,
+            )  # fmt: skip
         theme.log2_ticks(axes, sorted(set(lines["trained"]["width"])))
         axes.set_title(f"{name} tables")
         axes.set_xlabel("width")
@@ -73,7 +75,7 @@ def describe(rows: pd.DataFrame) -> str:
         )
     others = ", ".join(f"{name} {levels[key]:.2f}" for key, name in REFERENCE_NAMES.items() if key in levels)
     return (
-        f"Left and middle, lines of {metric_label(rows)} against width, one for each treatment, of trained and of random "
-        f"tables; over {tables.over(lines['trained'])}. At width {width:.0f}, {'; '.join(parts)}. Right, without any "
-        f"table: {others or 'not run'}."
+        f"Left and middle, lines of {metric_label(rows)} against width, one for each treatment, of trained and of "
+        f"random tables; over {tables.over(lines['trained'])}. At width {width:.0f}, {'; '.join(parts)}. Right, without "
+        f"any table: {others or 'not run'}."
     )

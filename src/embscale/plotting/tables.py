@@ -24,7 +24,7 @@ SHIFT = 1 / 12  # doublings by which lines are moved apart, so that their interv
 
 
 def line(
-    axes: Axes, rows: pd.DataFrame, *, colour: str, shift: float = 0.0, by: str = "width", **style: Any
+    axes: Axes, rows: pd.DataFrame, *, colour: str, shift: float = 0.0, by: str = "width", **style: object
 ) -> tuple[np.ndarray, np.ndarray]:
     """A line through the values of rows with their intervals, times 100; rows without an interval get none.
 
@@ -43,7 +43,8 @@ def line(
     value, low, high = (rows[name].to_numpy(dtype=float) * PERCENT for name in ("value", "ci_low", "ci_high"))
     # Where there is no interval, none is drawn.
     errors = np.nan_to_num(np.maximum([value - low, high - value], 0))
-    axes.errorbar(x, value, errors, color=colour, **{"marker": "o", "markersize": 5, "elinewidth": 1.4} | style)
+    options: dict[str, Any] = {"marker": "o", "markersize": 5, "elinewidth": 1.4} | style
+    axes.errorbar(x, value, errors, color=colour, **options)
     return x, value
 
 

@@ -193,10 +193,9 @@ def length_table(rows: pd.DataFrame, *, task: str, metric: str) -> str:
     ]
     for row in _lengths(rows, task, metric).itertuples(index=False):
         scores = [f"{value * PERCENT:.2f}" for value in (row.narrowest, row.chance, row.middle, row.bm25)]
-        lines.append(
-            [length_label(row.length), scores[0], scores[1], f"{row.times_chance:.1f}", scores[2], scores[3]]
-            + [f"{row.share_of_bm25:.2f}", "met" if row.off_floor else "not met"]
-        )
+        ratios = f"{row.times_chance:.1f}", f"{row.share_of_bm25:.2f}"
+        met = "met" if row.off_floor else "not met"
+        lines.append([length_label(row.length), *scores[:2], ratios[0], *scores[2:], ratios[1], met])
     return markdown_table(lines)
 
 

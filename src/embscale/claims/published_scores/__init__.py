@@ -30,9 +30,10 @@ fitted by stochastic gradient descent, vectors split at random.
 | ``masked`` | dimensions set to zero when testing |
 | ``value`` | share of vectors whose layer is named correctly, after the last epoch |
 | ``source`` | a key of `LAYER_SOURCES` |
-``references.csv`` repeats scores of retrieval systems of other kinds (``kind``: a general-purpose text encoder, a static
-table, a lexical baseline) from the results repository of MTEB, github.com/embeddings-benchmark/results, of the data at
-the ``revision``; ``value`` from 0 to 100.
+
+``references.csv`` repeats scores of retrieval systems of other kinds (``kind``: a general-purpose text encoder, a
+static table, a lexical baseline) from MTEB's results repository, github.com/embeddings-benchmark/results, of the data
+at the ``revision``; ``value`` from 0 to 100.
 """
 
 from __future__ import annotations
