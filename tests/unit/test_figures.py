@@ -168,8 +168,8 @@ def test_numbers_of_the_scores_by_hand():
     # Width 16: 2.00 trained and 1.00 random; width 32: 3.00 and 4.00; intervals of differences are 0.20 to each side.
     assert values["less_random_narrowest"] == "+1.00 [+0.80, +1.20]"
     assert values["less_random_widest"] == "−1.00 [−1.20, −0.80]"
-    assert values["against_random"] == "above at 1 of 2 widths and below at 1 of 2 widths"
-    assert values["against_shuffled"] == "above at 2 of 2 widths"
+    assert values["against_random"] == "above them at 1 and below them at 1 of 2 widths"
+    assert values["against_shuffled"] == "above them at all 2 widths"
     # With idf weights all scores double.
     assert values["less_random_idf_widest"] == "−2.00 [−2.20, −1.80]" and values["idf_widest"] == "6.00 [5.80, 6.20]"
     assert (values["runs"], values["clusters"], values["length"]) == ("3 runs", "20", "first 64 tokens")
@@ -180,9 +180,7 @@ def test_numbers_of_the_scores_by_hand():
 
 def test_a_difference_whose_interval_contains_zero_is_on_neither_side():
     rows = pd.DataFrame({"ci_low": [-0.1, 0.0, 0.1], "ci_high": [-0.05, 0.2, 0.3]})
-    assert numbers.sides(rows) == (
-        "above at 1 of 3 widths, below at 1 of 3 widths and with an interval that contains zero at 1 of 3 widths"
-    )
+    assert numbers.sides(rows) == "above them at 1, below them at 1 and within the uncertainty at 1 of 3 widths"
 
 
 def test_what_a_study_leaves_out_is_said():

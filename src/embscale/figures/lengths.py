@@ -54,7 +54,8 @@ def draw(rows: pd.DataFrame) -> Figure:
         axes.set_axis_off()
     for axes in grid[::2]:
         axes.set_ylabel(metric_label(rows))
-    figure.supxlabel("first tokens of each document that count", fontsize=12)
+    for axes in grid[-2:]:
+        axes.set_xlabel("first tokens of a document")
     figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 

@@ -57,7 +57,9 @@ def describe(rows: pd.DataFrame) -> str:
     """What the figure shows, with the numbers at both ends."""
     parts = []
     for task, of_task in rows.groupby("task"):
-        for name, line in _lines(of_task).items():
+        lines = _lines(of_task)
+        parts.append(f"{task}, means over {tables.over(lines['trained'])}")
+        for name, line in lines.items():
             if not line.empty:
                 first, last = line.iloc[0], line.iloc[-1]
                 parts.append(
@@ -67,8 +69,7 @@ def describe(rows: pd.DataFrame) -> str:
         levels = references(of_task)["value"] * PERCENT
         words = [f"{REFERENCE_NAMES[name]} {levels[name]:.2f}" for name in REFERENCE_NAMES if name in levels]
         parts += [f"{task}, without a table: {', '.join(words)}"] if words else []
-    over = tables.over(_lines(rows)["trained"])
     return (
-        f"Lines of {metric_label(rows)} against the width of the model on a logarithmic axis, a panel for each task; "
-        f"trained tables are means over {over}. {'; '.join(parts)}."
+        f"Lines of {metric_label(rows)} against the width of the model on a logarithmic axis, a panel for each task. "
+        f"{'; '.join(parts)}."
     )

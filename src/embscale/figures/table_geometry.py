@@ -36,7 +36,7 @@ def draw(rows: pd.DataFrame) -> Figure:
     """Left, trained tables by treatment and width; middle, random ones; right, what needs no table."""
     lines, levels = _lines(rows), references(rows)
     levels = levels.loc[[name for name in REFERENCE_NAMES if name in levels.index]]
-    figure = theme.figure(height=5.4)
+    figure = theme.figure(height=6.2)
     *panels, last = figure.subplots(1, 3, sharey=True, width_ratios=[3, 3, 1.6])
     kinds = [kind for kind in KINDS if kind in set(lines["trained"]["kind"])]
     colours = theme.category_colours(kinds)
@@ -54,8 +54,7 @@ def draw(rows: pd.DataFrame) -> Figure:
     panels[0].set_ylabel(metric_label(rows))
     places = levels.assign(place=range(len(levels)))
     tables.line(last, places, colour=theme.INK, by="place", marker="D", linestyle="none")
-    names = [REFERENCE_NAMES[str(name)].replace(", ", ",\n") for name in levels.index]
-    last.set_xticks(range(len(levels)), names, rotation=60, ha="right")
+    last.set_xticks(range(len(levels)), [REFERENCE_NAMES[str(name)] for name in levels.index], rotation=90)
     last.set_ylim(bottom=0)  # of all panels, so after all are drawn
     last.set_xlim(-0.6, max(len(levels) - 0.4, 0.6))
     last.set_title("no table")
@@ -76,6 +75,6 @@ def describe(rows: pd.DataFrame) -> str:
     others = ", ".join(f"{name} {levels[key]:.2f}" for key, name in REFERENCE_NAMES.items() if key in levels)
     return (
         f"Left and middle, lines of {metric_label(rows)} against width, one for each treatment, of trained and of "
-        f"random tables; over {tables.over(lines['trained'])}. At width {width:.0f}, {'; '.join(parts)}. Right, without "
-        f"any table: {others or 'not run'}."
+        f"random tables; over {tables.over(lines['trained'])}. At width {width:.0f}, {'; '.join(parts)}. Right, without"
+        f" any table: {others or 'not run'}."
     )

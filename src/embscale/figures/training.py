@@ -22,6 +22,14 @@ def _lines(rows: pd.DataFrame) -> list[tuple[int, pd.DataFrame]]:
     return [(int(width), line.sort_values("step")) for width, line in shown.groupby("width")]
 
 
+def _root(x: np.ndarray) -> np.ndarray:
+    return np.sign(x) * np.abs(x) ** 0.5
+
+
+def _square(x: np.ndarray) -> np.ndarray:
+    return np.sign(x) * x**2
+
+
 def draw(rows: pd.DataFrame) -> Figure:
     """A line for each width from its untrained to its last table; steps on a scale of square roots."""
     lines = _lines(rows)
@@ -29,13 +37,15 @@ def draw(rows: pd.DataFrame) -> Figure:
     axes = figure.subplots()
     axes.axhline(0, color=theme.INK, linewidth=1)
     labels = []
-    for colour, (width, line) in zip(theme.ordered_colours(len(lines)), lines, strict=True):
-        x, y = tables.line(axes, line, colour=colour, by="step")
-        labels.append((x[-1], y[-1], f"width {width}", colour))
     steps = sorted({int(step) for _, line in lines for step in line["step"]})
-    axes.set_xscale("function", functions=(lambda x: np.sign(x) * np.abs(x) ** 0.5, lambda x: np.sign(x) * x**2))
+    apart = steps[-1] ** 0.5 / 80  # so that intervals do not hide each other
+    for number, (colour, (width, line)) in enumerate(zip(theme.ordered_colours(len(lines)), lines, strict=True)):
+        root = np.sqrt(line["step"].to_numpy(dtype=float)) + (number - (len(lines) - 1) / 2) * apart
+        _, y = tables.line(axes, line.assign(place=_square(root)), colour=colour, by="place")
+        labels.append((_square(root[-1] + 2 * apart), y[-1], f"width {width}", colour))
+    axes.set_xscale("function", functions=(_root, _square))
     axes.set_xticks(steps, [str(step) for step in steps])
-    axes.set_xlim(-0.002 * steps[-1], steps[-1] * 1.6)
+    axes.set_xlim(_square(-3 * apart), steps[-1] * 1.6)
     axes.set_xlabel("training step")
     axes.set_ylabel(f"trained less random, {metric_label(rows)}")
     theme.end_labels(axes, labels)

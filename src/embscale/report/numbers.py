@@ -16,6 +16,7 @@ from embscale.rows.labels import (
     NOT_RUN,
     PERCENT,
     REFERENCE_NAMES,
+    TREATMENT_NAMES,
     interval,
     length_label,
     metric_label,
@@ -124,11 +125,13 @@ def _against(control: str, differences: pd.DataFrame, treatment: str = FULL) -> 
 
 
 def sides(differences: pd.DataFrame) -> str:
-    """At how many widths intervals of differences are above, below and around zero, in words."""
+    """At how many widths intervals of differences are above, below and around zero: trained tables score ...."""
     above, below = int((differences["ci_low"] > 0).sum()), int((differences["ci_high"] < 0).sum())
-    counts = {"above": above, "below": below, "with an interval that contains zero": len(differences) - above - below}
-    parts = [f"{words} at {count} of {len(differences)} widths" for words, count in counts.items() if count]
-    return " and ".join(parts) if len(parts) < len(counts) else f"{parts[0]}, {parts[1]} and {parts[2]}"
+    counts = {"above them": above, "below them": below, "within the uncertainty": len(differences) - above - below}
+    parts = [f"{words} at {count}" for words, count in counts.items() if count]
+    if len(parts) == 1:
+        return parts[0].replace(f" at {len(differences)}", f" at all {len(differences)} widths")
+    return f"{', '.join(parts[:-1])} and {parts[-1]} of {len(differences)} widths"
 
 
 def _weighted(rows: pd.DataFrame) -> Variables:
@@ -263,7 +266,10 @@ def treatment_table(rows: pd.DataFrame, differences: pd.DataFrame) -> str:
         rows: of ``estimates.csv``, of one task, tokenizer, metric and length and all queries.
         differences: of ``differences.csv``, of the same.
     """
+    order = {kind: place for place, kind in enumerate(TREATMENT_NAMES)}
     trained = ladder_tables(where(rows, table=INPUT))
+    place = trained["treatment"].str.split(":").str[0].map(order)
+    trained = trained.assign(place=place).sort_values(["place", "treatment", "width"])
     apart = ladder_tables(where(differences, against="random")).set_index(["treatment", "width"])
     lines = [["treatment of both", "width", "trained", "trained less random"]]
     for treatment, group in trained.groupby("treatment", sort=False):
