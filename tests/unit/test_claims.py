@@ -458,11 +458,11 @@ def test_scores_like_the_published_ones_give_the_studys_numbers_and_verdicts(ent
     assert table.loc["C11", "verdict"] == table.loc["E1b", "verdict"] == verdicts.NOT_TESTABLE
     assert table.loc["C2b", "verdict"] == verdicts.NOT_RUN
     assert run["published_effect"].to_numpy() == pytest.approx(run["printed_effect"].to_numpy(dtype=float), abs=1e-9)
-    assert set(run["published_runs"]) <= {1, 5}
+    assert set(run["published_runs"]) == {1, 4}  # the study's models, and its draws of random tables
     # With hardly any noise, what holds in the study's numbers is reproduced and what does not is not.  Orders of
-    # models ask for more: whether the seven Cerebras-GPT's narrow tables rise is left open by their own scatter.
+    # models ask for more: seven crops of Cerebras-GPT scatter about their rise, and three models of T5 have six orders.
     expected = run["printed_holds"].map({True: "reproduced", False: "not reproduced"})
-    assert run["verdict"].to_dict() == expected.to_dict() | {"C10b": "unresolved"}
+    assert run["verdict"].to_dict() == expected.to_dict() | {"C10b": "unresolved", "C13a": "unresolved"}
 
 
 def test_a_model_that_was_not_scored_is_named(entries, printed):
