@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from embscale.claims import published_scores, table_claims, verdicts
 from embscale.claims.table_claims import Subject
@@ -415,7 +416,9 @@ def random_frames(**cells):
     return [
         frame
         for name, mean in (("bloom", 0.06), ("gpt2", 0.05), ("t5-v1_1", 0.03))
-        for frame in randoms([mean / 2, mean], dims=(64, 128), tokenizer=name, variant="random_legacy", **cells)
+        for frame in randoms(
+            [mean / 2, 0.75 * mean, mean], dims=(64, 128, 256), tokenizer=name, variant="random_legacy", **cells
+        )
     ]
 
 
@@ -519,7 +522,7 @@ def test_description_tells_trend_peak_band_and_regression(printed):
     full = printed[
         (printed["suite"] == "pythia") & (printed["variant"] == "full") & (printed["metric"] == "ndcg_at_10")
     ]
-    tau = resampling.stats.kendalltau(full["dims"], full["value"]).statistic
+    tau = stats.kendalltau(full["dims"], full["value"]).statistic
     assert pythia["Kendall's tau-b of width and score", ""] == pytest.approx(tau)
     band = found[found["item"] == "gpt-neox-20b, 128 columns, random"].set_index("quantity")
     assert band.loc["mean of random tables", "value"] == pytest.approx(0.0142, abs=1e-4)
