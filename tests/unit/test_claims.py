@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from embscale.claims import published_scores, table_claims, verdicts
 from embscale.claims.table_claims import Subject
@@ -415,7 +416,9 @@ def random_frames(**cells):
     return [
         frame
         for name, mean in (("bloom", 0.06), ("gpt2", 0.05), ("t5-v1_1", 0.03))
-        for frame in randoms([mean / 2, mean], dims=(64, 128), tokenizer=name, variant="random_legacy", **cells)
+        for frame in randoms(
+            [mean / 2, 0.75 * mean, mean], dims=(64, 128, 256), tokenizer=name, variant="random_legacy", **cells
+        )
     ]
 
 
@@ -458,11 +461,11 @@ def test_scores_like_the_published_ones_give_the_studys_numbers_and_verdicts(ent
     assert table.loc["C11", "verdict"] == table.loc["E1b", "verdict"] == verdicts.NOT_TESTABLE
     assert table.loc["C2b", "verdict"] == verdicts.NOT_RUN
     assert run["published_effect"].to_numpy() == pytest.approx(run["printed_effect"].to_numpy(dtype=float), abs=1e-9)
-    assert set(run["published_runs"]) <= {1, 5}
+    assert set(run["published_runs"]) == {1, 4}  # the study's models, and its draws of random tables
     # With hardly any noise, what holds in the study's numbers is reproduced and what does not is not.  Orders of
-    # models ask for more: whether the seven Cerebras-GPT's narrow tables rise is left open by their own scatter.
+    # models ask for more: seven crops of Cerebras-GPT scatter about their rise, and three models of T5 have six orders.
     expected = run["printed_holds"].map({True: "reproduced", False: "not reproduced"})
-    assert run["verdict"].to_dict() == expected.to_dict() | {"C10b": "unresolved"}
+    assert run["verdict"].to_dict() == expected.to_dict() | {"C10b": "unresolved", "C13a": "unresolved"}
 
 
 def test_a_model_that_was_not_scored_is_named(entries, printed):
@@ -519,7 +522,7 @@ def test_description_tells_trend_peak_band_and_regression(printed):
     full = printed[
         (printed["suite"] == "pythia") & (printed["variant"] == "full") & (printed["metric"] == "ndcg_at_10")
     ]
-    tau = resampling.stats.kendalltau(full["dims"], full["value"]).statistic
+    tau = stats.kendalltau(full["dims"], full["value"]).statistic
     assert pythia["Kendall's tau-b of width and score", ""] == pytest.approx(tau)
     band = found[found["item"] == "gpt-neox-20b, 128 columns, random"].set_index("quantity")
     assert band.loc["mean of random tables", "value"] == pytest.approx(0.0142, abs=1e-4)

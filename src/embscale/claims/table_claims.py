@@ -711,11 +711,12 @@ def ledger(
     names = {name: now for name, now in names.items() if now in scored.models.index}
     ladder_models = ladder.models_of(LADDER)
     ladder_tokenizers = list(ladder.models.loc[ladder_models, "tokenizer"].unique())
+    papers = {name: published_panel(printed, task=name, metric=metric) for name in {claim.task for claim in claims}}
     found, parts = [], {}
     for claim in claims:
         own = study.get(claim.suite, [model for models in study.values() for model in models])
         tokenizers = list(printed.loc[printed["model"].isin(own), "tokenizer"].unique())
-        paper = published_panel(printed, task=claim.task, metric=metric)
+        paper = papers[claim.task]
         there = Subject(paper, [name for name in own if name in paper.models.index], tokenizers=tokenizers)
         if claim.task == task:
             models = [names.get(name, name) for name in own if names.get(name, name) in scored.models.index]
