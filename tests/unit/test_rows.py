@@ -120,7 +120,8 @@ def test_rows_that_are_read_have_unique_models(tmp_path):
 
 
 def per_query(rows):
-    rows = rows.assign(run=-1, heldout=False, table_sha256="x")
+    keys = ("pooling", "special_tokens", "table_sha256", "tokenizer_sha256", "data_sha256")
+    rows = rows.assign(run=-1, strength=-1.0, heldout=False, **dict.fromkeys(keys, "x"))
     frames = [
         rows.assign(query=f"q{number}", cluster=number, score=rows["value"] + number / 100) for number in range(4)
     ]
