@@ -121,7 +121,7 @@ def test_rows_that_are_read_have_unique_models(tmp_path):
 
 def per_query(rows):
     keys = ("pooling", "special_tokens", "table_sha256", "tokenizer_sha256", "data_sha256")
-    rows = rows.assign(run=-1, strength=-1.0, heldout=False, **dict.fromkeys(keys, "x"))
+    rows = rows.assign(run=-1, seed=-1, variant_dims=-1, strength=-1.0, heldout=False, **dict.fromkeys(keys, "x"))
     frames = [
         rows.assign(query=f"q{number}", cluster=number, score=rows["value"] + number / 100) for number in range(4)
     ]
