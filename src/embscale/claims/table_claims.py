@@ -626,7 +626,7 @@ def _panel(keys: pd.DataFrame, scores: np.ndarray, task: str, resampled: Resampl
         of_run = keys.loc[members, "run"]
         several = len(of_run.unique()) > 1
         # The columns that a run was padded with are no run, so that their draws are averaged within it.
-        units = (of_run if several else keys.loc[members, "seed"]).sort_values(kind="stable")
+        units = (of_run if several else keys.loc[members, "seed"]).fillna(NONE).sort_values(kind="stable")
         values = np.stack([scores[group].mean(axis=0) for _, group in units.groupby(units).groups.items()])
         runs[owner, name] = values.mean(axis=1)
         measured = np.array([values.mean()])
