@@ -14,7 +14,7 @@ SAME = {"suite": "s", "model": "m", "step": 400, "tokenizer": "t", "task": "T", 
 
 def rows(scores, **way):
     keys = SAME | AGAINST | way
-    return pd.DataFrame([keys | {"query": f"q{i}", "score": score} for i, score in enumerate(scores)])
+    return pd.DataFrame([keys | {"query": f"q{i}", "cluster": i, "score": score} for i, score in enumerate(scores)])
 
 
 def differences(*parts):
@@ -33,6 +33,20 @@ def test_a_constant_difference_has_an_interval_of_no_width():
     base = np.array([0.1, 0.4, 0.3, 0.6])
     (row,) = differences(rows(base), rows(base + 0.25, variant="output")).to_dict("records")
     assert [row["ci_low"], row["ci_high"]] == pytest.approx([0.25, 0.25])
+
+
+def test_queries_of_one_cluster_are_resampled_together():
+    generator = np.random.default_rng(1)
+    base, other = generator.random(40), generator.random(40)
+    alone = differences(rows(base), rows(other, variant="output")).iloc[0]
+    # Each query four times over, in one cluster with its copies, says no more than once.
+    parts = [rows(np.repeat(values, 4), **way) for values, way in ((base, {}), (other, {"variant": "output"}))]
+    copied = differences(*(part.assign(cluster=part["cluster"] // 4) for part in parts)).iloc[0]
+    assert copied[["ci_low", "ci_high"]].tolist() == pytest.approx(alone[["ci_low", "ci_high"]].tolist())
+    (none,) = differences(*(part.assign(cluster=0) for part in parts)).to_dict("records")
+    assert np.isnan([none["ci_low"], none["ci_high"]]).all() and none["difference"] == pytest.approx(
+        alone["difference"]
+    )
 
 
 def test_rows_that_differ_in_two_factors_are_left_out():

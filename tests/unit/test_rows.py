@@ -121,9 +121,10 @@ def test_rows_that_are_read_have_unique_models(tmp_path):
 
 
 def per_query(rows):
-    rows = rows.assign(**dict.fromkeys({*KEYS} - {*rows, "strength"}, "x"), heldout=False, strength=-1.0).fillna(
-        {"run": -1}
-    )
+    # As in the files of scores of every query: a key that does not apply is negative, and every key is there.
+    missing = dict.fromkeys({*KEYS} - {*rows, "strength"}, "x")
+    rows = rows.assign(**missing, heldout=False, strength=-1.0)
+    rows = rows.fillna(dict.fromkeys(("run", "step", "seed", "variant_dims"), -1))
     frames = [
         rows.assign(query=f"q{number}", cluster=number, score=rows["value"] + number / 100) for number in range(4)
     ]

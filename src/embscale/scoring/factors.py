@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import pandas as pd
 
 from embscale.errors import EmbscaleError
-from embscale.scoring.scores import NONE
-from embscale.statistics.resampling import bootstrap_means, estimate
+from embscale.scoring.scores import NAN, NONE
+from embscale.statistics.resampling import Estimate, estimate
+from embscale.statistics.two_way import Resamples
 
 # The scoring choices.
 FACTORS = ("variant", "pooling", "special_tokens")
@@ -25,13 +26,13 @@ def differences(per_query: pd.DataFrame, *, against: Mapping[str, str], resample
     Args:
         per_query: rows of ``embscale score --per-query``.
         against: the baseline level of each of `FACTORS`.
-        resamples: of the queries, the same ones for both ways.
+        resamples: of the clusters of queries, the same ones for both ways.
         seed: of the resamples.
 
     Returns:
         `COLUMNS`: the factor and its level; ``value``, the score at that level; ``difference``, that score minus the
-        baseline's, with a 95 % paired bootstrap interval over `n` queries.  Rows in which several factors differ are
-        left out.
+        baseline's, with a 95 % paired interval over clusters of the `n` queries.  Rows in which several factors differ
+        are left out.
 
     Raises:
         EmbscaleError: a model has no baseline score, or was scored twice in the same way.
@@ -49,12 +50,15 @@ def differences(per_query: pd.DataFrame, *, against: Mapping[str, str], resample
             raise EmbscaleError(f"{_words(same)}: one way was scored on other queries than another")
         apart = ways.sub(ways[base], axis=0)
         single = [way for way in ways if sum(level != own for level, own in zip(way, base, strict=True)) == 1]
-        draws = bootstrap_means(apart[single].to_numpy(), resamples=resamples, seed=seed)
-        for way, drawn in zip(single, draws.T, strict=True):
+        clusters = group.drop_duplicates("query").set_index("query")["cluster"].sort_index()
+        resampled = Resamples(clusters.to_numpy(), resamples=resamples, seed=seed)
+        for way, drawn in zip(single, resampled.means(apart[single].to_numpy()).T, strict=True):
             (factor, level), *_ = [
                 (name, level) for name, level in zip(FACTORS, way, strict=True) if level != against[name]
             ]
-            found = estimate(apart[way].mean(), drawn)
+            value = apart[way].mean()
+            # Queries that all belong together are one unit, which gives no interval.
+            found = estimate(value, drawn) if resampled.clusters > 1 else Estimate(value, NAN, NAN, NAN)
             rows.append(
                 dict(zip(SAME, same, strict=True))
                 | {"factor": factor, "level": level, "against": against[factor], "value": ways[way].mean()}
