@@ -141,3 +141,9 @@ def test_claims_tell_models_of_one_name_apart():
     assert panel.cells["wide", "full"][0] == pytest.approx(0.4 + 0.015)
     with pytest.raises(EmbscaleError, match="has several scores as full"):
         table_claims.panel([rows, rows.assign(tokenizer="other")], **options)
+
+
+def test_lengths_of_documents_are_names_where_all_are_numbers(tmp_path):
+    (tmp_path / "scores.csv").write_text("task,length,value\nT,64,0.5\nT,32,0.25\n")
+    rows = tidy.read([tmp_path / "scores.csv"], ("value",), where=["length=64"])
+    assert rows["length"].tolist() == ["64"]
