@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from embscale.cli import execute
 from embscale.scoring import scores
@@ -156,8 +157,9 @@ def test_differences_from_random_draws_are_not_paired():
     some = [*TRAINED, *(KEYS | RANDOM | {"seed": seed} for seed in RUNS)]
     scored = alike(some, shift=lambda keys: 0.1 * max(keys["run"], keys["seed"]))
     _, differences = estimates([scored], resamples=2000, seed=1)
-    # t with two degrees of freedom, of one mean of three, is 4.3 standard errors; of two independent ones more.
-    assert width(only(differences, against="random", step=400)) > 2 * 4.3 * 0.1 / np.sqrt(3)
+    # Welch's interval of two means of three with equal deviations: t with four degrees of freedom.
+    expected = 2 * stats.t.ppf(0.975, 4) * 0.1 * np.sqrt(2 / 3)
+    assert width(only(differences, against="random", step=400)) == pytest.approx(expected, rel=0.1)
 
 
 def test_against_chance_only_the_queries_of_the_score_vary():

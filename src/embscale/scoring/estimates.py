@@ -152,7 +152,7 @@ def _difference(resampled: Resamples, means: np.ndarray, cell: Cell, control: Ce
         if cell.runs == control.runs and len(cell.scores) == len(control.scores):
             of_runs = resampled.of_runs(cell.scores - control.scores, cell.runs)
         else:
-            of_runs = resampled.of_runs(cell.scores, cell.runs) - resampled.of_runs(control.scores, control.runs)
+            of_runs = resampled.of_two(cell.scores, control.scores, f"{cell.runs} {control.runs}")
         found = estimate(found.value, means + of_runs)
     return (
         {"value": found.value, "ci_low": found.low, "ci_high": found.high, "p": found.p, "runs": len(cell.scores)}

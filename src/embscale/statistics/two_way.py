@@ -65,20 +65,43 @@ class Resamples:
         """
         return self.means(values.mean(axis=0)[:, None])[:, 0] + self.of_runs(values, runs)
 
-    def of_runs(self, values: np.ndarray, runs: str) -> np.ndarray:
+    def of_runs(self, scores: np.ndarray, runs: str) -> np.ndarray:
         """What differences between the runs add to each resample; see `draws`."""
-        count = len(values)
-        if count == 1:
+        count = len(scores)
+        if count == 1 or not (spread := self._variance_between(scores)):
             return np.zeros(self.resamples)
-        means = values.mean(axis=1)
+        means = scores.mean(axis=1)
         deviations = means - means.mean()
-        variance = deviations @ deviations / (count * (count - 1))
-        if variance == 0:
+        return self._multipliers(runs, count) @ deviations * np.sqrt(spread / (deviations @ deviations))
+
+    def of_two(self, scores: np.ndarray, others: np.ndarray, runs: str) -> np.ndarray:
+        """What differences between the runs of two independent sets add to the difference of their means.
+
+        Student's t with the degrees of freedom of Welch (1947), since two sums of t would be too wide.
+
+        Args:
+            scores: ``[runs, queries]``.
+            others: ``[other runs, queries]``.
+            runs: a name of the two sets together.
+        """
+        parts = [(self._variance_between(some), len(some) - 1) for some in (scores, others) if len(some) > 1]
+        whole = sum(spread for spread, _ in parts)
+        if not whole:
             return np.zeros(self.resamples)
-        residual = values - means[:, None] - values.mean(axis=0) + means.mean()
-        particular = np.square(self._sums(residual.T)).sum() / (self.queries**2 * count * (count - 1))
-        share = max(0.0, 1 - particular / variance)
-        return self._multipliers(runs, count) @ deviations * np.sqrt(share / (count * (count - 1)))
+        freedom = whole**2 / sum(spread**2 / degrees for spread, degrees in parts)
+        generator = self._generator(runs)
+        normal, square = generator.standard_normal(self.resamples), generator.chisquare(freedom, self.resamples)
+        return normal * np.sqrt(whole * freedom / square)
+
+    def _variance_between(self, scores: np.ndarray) -> float:
+        """Variance of the mean over runs that differences between them cause; 0 where none can be seen."""
+        count = len(scores)
+        if count == 1:
+            return 0.0
+        means = scores.mean(axis=1)
+        residual = scores - means[:, None] - scores.mean(axis=0) + means.mean()
+        particular = np.square(self._sums(residual.T)).sum() / self.queries**2
+        return float(max(0.0, np.square(means - means.mean()).sum() - particular) / (count * (count - 1)))
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
         """Sums over the queries of each cluster, ``[clusters, columns]``."""
@@ -93,7 +116,11 @@ class Resamples:
 
     def _multipliers(self, runs: str, count: int) -> np.ndarray:
         """Weights of the runs' deviations, ``[resamples, runs]``: with them sums follow Student's t."""
-        generator = np.random.default_rng([self.seed, zlib.crc32(runs.encode())])
+        generator = self._generator(runs)
         normal = generator.standard_normal((self.resamples, count))
         spread = np.sqrt(generator.chisquare(count - 1, self.resamples) / (count - 1))
         return normal / spread[:, None]
+
+    def _generator(self, runs: str) -> np.random.Generator:
+        """Random numbers that belong to a set of runs."""
+        return np.random.default_rng([self.seed, zlib.crc32(runs.encode())])
