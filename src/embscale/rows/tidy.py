@@ -43,7 +43,6 @@ TEXT_COLUMNS = (
     "seed",
     "split",
     "suite",
-    "table",
     "task",
     "text",
     "texts",
