@@ -79,7 +79,7 @@ def differences():
         ("shuffled", trained[trained["table"] == "shuffled"]),
     ):
         own = trained[(trained["table"] == "input") & ((trained["step"] == 40) | (against == "random"))]
-        both = own.merge(controls[[*keys, "value"]].rename(columns={"value": "control"}), on=keys)
-        parts.append(both.assign(against=against, score=both["value"], value=both["value"] - both["control"]))
+        both = own.merge(controls[[*keys, "value"]].rename(columns={"value": "control_score"}), on=keys)
+        parts.append(both.assign(against=against, score=both["value"], value=both["value"] - both["control_score"]))
     rows = pd.concat(parts, ignore_index=True)
     return rows.assign(ci_low=rows["value"] - HALF, ci_high=rows["value"] + HALF, p=0.5, control_runs=5)

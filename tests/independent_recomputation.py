@@ -364,7 +364,7 @@ class Study:
             where, slack = (*place, row["against"]), self.slack[place] + self.slack[other]
             self._fits(where, row, "value", means.mean(), slack)
             self._fits(where, row, "score", score.mean(), slack)
-            self._fits(where, row, "control", control.mean(), slack)
+            self._fits(where, row, "control_score", control.mean(), slack)
             self._counts(where, row, {"runs": len(score), "control_runs": len(control), "clusters": spread.count})
             self.wrong += ends.check(where, row, means.mean(), spread)
             self.wrong += ends.check_p(where, row)

@@ -109,7 +109,7 @@ def test_a_control_went_through_the_same_treatment(made, against, treatment, con
     row = only(differences, against=against, treatment=treatment, step=400, table="input")
     ours, theirs = members(scored, step=400, variant=treatment.partition(":")[0]), members(scored, **control)
     assert row["value"] == pytest.approx(ours.mean() - theirs.mean())
-    assert (row["score"], row["control"]) == pytest.approx((ours.mean(), theirs.mean()))
+    assert (row["score"], row["control_score"]) == pytest.approx((ours.mean(), theirs.mean()))
     assert (row["runs"], row["control_runs"]) == (3, len(theirs))
     assert row["ci_low"] < row["value"] < row["ci_high"] and 0 < row["p"] < 0.05
 

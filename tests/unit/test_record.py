@@ -131,6 +131,15 @@ def test_a_column_that_the_record_does_not_know_makes_other_rows(tmp_path):
     assert kept_results.compare(*sides).matched == 2
 
 
+def test_a_record_of_other_rows_alone_has_none_in_common(tmp_path):
+    others = [
+        changed(SCORES, index, "w8" if "w8" in row else "random", "w9")[index] for index, row in enumerate(SCORES)
+    ]
+    sides = [write(tmp_path / "run"), write(tmp_path / "record", others)]
+    found = kept_results.compare(*(kept_results.read(folder / "scores.csv") for folder in sides))
+    assert (found.matched, found.missing) == (0, len(SCORES)) and math.isnan(found.largest)
+
+
 def test_two_rows_with_the_same_keys_are_refused(tmp_path):
     run = write(tmp_path / "run", [*SCORES, SCORES[0]])
     with pytest.raises(EmbscaleError, match="two rows of the run have the same keys: ladder, w8, 1, 0, full"):

@@ -12,7 +12,7 @@ from embscale.rows.selection import ladder_tables
 from embscale.rows.treatments import FULL, RANDOM
 
 COLUMNS = (
-    "suite", "model", "step", "width", "treatment", "against", "queries", "metric", "score", "control", "value",
+    "suite", "model", "step", "width", "treatment", "against", "queries", "metric", "score", "control_score", "value",
     "ci_low", "ci_high", "runs", "n", "clusters",
 )  # fmt: skip
 HELDOUT, SEEN = "heldout", "trained on"
@@ -36,7 +36,7 @@ def draw(rows: pd.DataFrame) -> Figure:
     below.axhline(0, color=theme.INK, linewidth=1)
     for (queries, line), shift in zip(lines.items(), tables.shifts(len(lines)), strict=True):
         colour = COLOURS[queries]
-        for column, name, style in (("score", "trained", "-"), ("control", "random", "--")):
+        for column, name, style in (("score", "trained", "-"), ("control_score", "random", "--")):
             scores = pd.to_numeric(line[column]) * PERCENT
             above.plot(
                 line["width"], scores, color=colour, linestyle=style, marker="o", label=f"{NAMES[queries]}, {name}"

@@ -97,7 +97,8 @@ def compare(local: pd.DataFrame, recorded: pd.DataFrame) -> Difference:
             raise EmbscaleError(f"two rows of the {name} have the same keys: {row}")
         sides.append(whole)
     both = sides[0].merge(sides[1], on=keys, suffixes=("_run", "_record"))
-    values = both[["value_run", "value_record"]].apply(pd.to_numeric, errors="coerce")
+    # Without a common row the columns would stay text.
+    values = both[["value_run", "value_record"]].apply(pd.to_numeric, errors="coerce").astype(float)
     apart = (values["value_run"] - values["value_record"]).abs()
     known = apart.notna().any()
     was = both[[f"{name}_record" for name in measured]]

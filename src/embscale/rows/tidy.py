@@ -79,9 +79,6 @@ def _read(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
         rows = pd.read_csv(path, dtype=dict.fromkeys(TEXT_COLUMNS, "str"))
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
         raise EmbscaleError(f"{path}: not a table of comma-separated values ({error}); make it again") from error
-    if "task" in rows.columns and "length" in rows.columns:
-        # The first tokens of a document that count, or all: a name, where only numbers occur too.
-        rows["length"] = rows["length"].astype("str")
     for column in columns:
         if column not in rows.columns:
             raise EmbscaleError(

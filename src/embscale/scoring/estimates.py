@@ -30,7 +30,7 @@ PROTOCOL = ["tokenizer", "pooling", "special_tokens", "task", "length", "metric"
 CELL = ["suite", "model", "step", "width", "table", "treatment", "dim", "variant_seed", *PROTOCOL]
 ESTIMATE = ["value", "ci_low", "ci_high", "runs", "n", "clusters"]
 COLUMNS = [*(name for name in CELL if name != "variant_seed"), "queries", *ESTIMATE]
-DIFFERENCES = [*COLUMNS, "p", "against", "score", "control", "control_runs"]
+DIFFERENCES = [*COLUMNS, "p", "against", "score", "control_score", "control_runs"]
 
 
 class Cell(NamedTuple):
@@ -59,7 +59,7 @@ def estimates(tasks: Iterable[TaskScores], *, resamples: int, seed: int) -> tupl
         Scores with `COLUMNS` and differences with `DIFFERENCES`.  ``runs`` is the number of training runs, or of draws
         of random tables; with one of them the interval is over queries alone.  ``table`` is ``input``, ``output``,
         ``effective``, ``random``, ``shuffled`` or ``reference``; ``queries`` is ``all``, ``heldout`` or ``trained on``.
-        A difference is the ``score`` less the ``control``'s; its ``p`` is two-sided.
+        A difference is ``score`` less ``control_score``; its ``p`` is two-sided.
     """
     found: list[dict[str, Any]] = []
     differences: list[dict[str, Any]] = []
@@ -156,7 +156,7 @@ def _difference(resampled: Resamples, means: np.ndarray, cell: Cell, control: Ce
         found = estimate(found.value, means + of_runs)
     return (
         {"value": found.value, "ci_low": found.low, "ci_high": found.high, "p": found.p, "runs": len(cell.scores)}
-        | {"score": score, "control": of_control, "control_runs": len(control.scores)}
+        | {"score": score, "control_score": of_control, "control_runs": len(control.scores)}
         | _units(resampled)
     )
 
