@@ -6,6 +6,7 @@ import pytest
 
 from embscale.cli import execute
 from embscale.report.render import Renderer, render
+from embscale.rows.treatments import treatments
 from explorer_rows import HOSTILE, score_rows
 from report_texts import write_report
 
@@ -16,6 +17,7 @@ BODY = "::: {#fig-suites}\n\n{{< include figures/suites.md >}}\n\nA caption.\n::
 def drawn(rows, folder):
     """The figure of suites as the command draws it, and its Markdown."""
     folder.mkdir(exist_ok=True)
+    rows = treatments(rows)
     rows.to_csv(folder / "rows.csv", index=False)
     files = {"--svg": "suites.svg", "--partial": "suites.md", "--data": "suites.csv"}
     outputs = [part for flag, name in files.items() for part in (flag, str(folder / name))]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from embscale.cli._length import ALL
 from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.kinds import SpecialTokens
@@ -158,6 +159,7 @@ def run(args: argparse.Namespace) -> None:
             "tokenizer_sha256": tokens.tokenizer_sha256(args.tokenizer),
             "pooling": args.pooling,
             "special_tokens": args.special_tokens,
+            "length": ALL,
         }
         rows, examples = [], []
         for case in cases:
@@ -198,5 +200,6 @@ def _cases(args: argparse.Namespace) -> list[Case]:
             suite=args.suite, model=args.model, run=None, step=step, path=path, table_sha256=digest
         )
         held = table_files.which(path)
+        keys["width"] = table_files.Stored.open(path).shape[1]
         cases += [Case(path, variant, keys | named_tables.variant_keys(variant, held)) for variant in variants]
     return cases
