@@ -179,9 +179,9 @@ def test_the_chosen_table_is_that_of_static_with_the_choice(method, values, flag
     static = [method, *map(str, files), *words, "--settings", str(study / "a.json")]
     assert execute("static", [*static, "-o", str(study / "s.safetensors")]) == 0
     assert np.array_equal(table_files.load(study / "s.safetensors"), table_files.load(study / "a.safetensors"))
-    params = read_note(note_path(study / "s.safetensors"))["params"]
-    assert params[flags["setting"]] == best
-    assert all(params[name] == value for name, value in given.items() if name != flags["setting"])
+    note = read_note(note_path(study / "s.safetensors"))
+    assert note["facts"]["settings"][flags["setting"]] == best
+    assert all(note["params"][name] == value for name, value in given.items())  # the flags, as they were given
 
 
 def test_every_method_reads_the_same_tokens(study):

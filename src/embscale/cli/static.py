@@ -8,6 +8,7 @@ The table is of the kind that embscale extract writes, so embscale score and emb
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,8 @@ def run(args: argparse.Namespace) -> None:
             settings = tuning.with_setting(settings, setting, value)
         except EmbscaleError as error:
             raise EmbscaleError(f"{args.settings}: {error}; make it again with embscale tune {args.method}") from None
-        setattr(args, setting, getattr(settings, setting))  # the note records what was used
-    facts: dict[str, Any] = {}
+    # The settings as used: one of them may be that of the file instead of the flag's.
+    facts: dict[str, Any] = {"settings": dataclasses.asdict(settings)}
     with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         trained = train(args, settings)
         if trained.diverged:

@@ -43,7 +43,7 @@ def settings_table(notes: Sequence[Mapping[str, Any]]) -> str:
     for note in notes:
         # The device that a job ran on, where it was left open.
         facts = note.get("facts", {})
-        given = note["params"] | ({"device": facts["device"]} if "device" in facts else {})
+        given = note["params"] | facts.get("settings", {}) | ({"device": facts["device"]} if "device" in facts else {})
         params = {name: value for name, value in given.items() if name not in FILES and value is not None}
         settings = "; ".join(f"{name.replace('_', ' ')}: {_value(value)}" for name, value in params.items())
         lines.append([f"`{note['command']}`", settings or "none"])
