@@ -197,6 +197,8 @@ rule chapter_scores:
         expand(rules.table_metrics.output, model=PROBED),
         rules.factors.output,
         expand(rules.words.output, model=PROBED),
+        rules.query_frequency.output,
+        rules.task_correlation.output,
 
 
 rule chapter_layers:
