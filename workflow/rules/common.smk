@@ -122,6 +122,43 @@ def several(flag, values):
     return shlex.join([flag, *map(str, values)]) if values else ""
 
 
+def tokens_seen(steps):
+    """Tokens that a language model sees in so many steps, so that a static table sees as many."""
+    return steps * config["ladder"]["batch"] * config["ladder"]["context"]
+
+
+def tuned_flags(method):
+    """How a method is trained when it is tuned, on the tokens that a model of the ladder sees."""
+    if method == LANGUAGE_MODEL:
+        steps = group_flags(Steps, config["ladder"])
+        return f"{RECIPE} {steps} --seed {FIRST_SEED}"
+    seeds = group_flags(StaticSeed, config["static"])
+    seen = tokens_seen(config["ladder"]["steps"])
+    return (
+        f"{method_flags(method)} {seeds} --max-tokens {seen} --order-seed {FIRST_SEED}"
+    )
+
+
+def grid_flags(method):
+    """The setting of a method that is tuned, and its values."""
+    ((setting, values),) = config["tuning"]["grids"][method].items()
+    return group_flags(Grid, {"setting": setting, "values": values})
+
+
+def run_of(method):
+    """Losses and last table of the ladder's first run of the width at which methods are tuned, if there is one."""
+    model = f"ladder-w{config['tuning']['dim']}"
+    if method != LANGUAGE_MODEL or model not in LADDER:
+        return []
+    last = f"step{config['ladder']['steps']}"
+    if last not in LADDER_CHECKPOINTS:
+        return []
+    return [
+        *expand(rules.train.output.losses, run=model),
+        table_file(model, last),
+    ]
+
+
 def method_flags(method):
     """Parameters of a static embedding method as flags."""
     return group_flags(METHODS[method], config["static"]["methods"][method])
