@@ -78,7 +78,8 @@ NOTED = {
     "ablate", "appendix", "chapters", "check", "claims", "compare", "draw", "estimates", "explorer", "extract",
     "factors", "gather", "geometry", "grid", "harvest", "inventory", "keep", "layer-claims", "logit-lens", "numbers",
     "position-scores", "positions", "probe", "project", "query-frequency", "reductions", "render", "score", "sizes",
-    "states", "table-geometry", "task-correlation", "tokenize", "tokenizer", "train", "transfer", "warm-start", "words", "words-table",
+    "states", "table-geometry", "task-correlation", "tokenize", "tokenizer", "train", "transfer",
+    "warm-start", "words", "words-table",
 }  # fmt: skip
 
 
