@@ -42,10 +42,10 @@ def draw(rows: pd.DataFrame) -> Figure:
     for number, (colour, (width, line)) in enumerate(zip(theme.ordered_colours(len(lines)), lines, strict=True)):
         root = np.sqrt(line["step"].to_numpy(dtype=float)) + (number - (len(lines) - 1) / 2) * apart
         _, y = tables.line(axes, line.assign(place=_square(root)), colour=colour, by="place")
-        labels.append((_square(root[-1] + 2 * apart), y[-1], f"width {width}", colour))
+        labels.append((float(_square(root[-1] + 2 * apart)), float(y[-1]), f"width {width}", colour))
     axes.set_xscale("function", functions=(_root, _square))
     axes.set_xticks(steps, [str(step) for step in steps])
-    axes.set_xlim(_square(-3 * apart), steps[-1] * 1.6)
+    axes.set_xlim(float(_square(-3 * apart)), steps[-1] * 1.6)
     axes.set_xlabel("training step")
     axes.set_ylabel(f"trained less random, {metric_label(rows)}")
     theme.end_labels(axes, labels)
