@@ -33,6 +33,10 @@ def decoded(part):
     return rows
 
 
+# The flags that every explorer gets.
+SHOWN = ["--title", "A study", "--metric", "ndcg_at_10", "--length", "64"]
+
+
 @pytest.fixture
 def files(tmp_path, tokenizer_folder):
     """Files of rows, and the flags that hand them to the command."""
@@ -44,12 +48,7 @@ def files(tmp_path, tokenizer_folder):
         "layers": accuracy_rows(),
     }
     flags = [
-        "--title",
-        "A study",
-        "--metric",
-        "ndcg_at_10",
-        "--length",
-        "64",
+        *SHOWN,
         "--tokenizer",
         f"wide={tokenizer_folder}",
     ]
@@ -241,12 +240,7 @@ def test_a_study_without_hidden_states_or_facts_has_an_explorer_too(tmp_path, mo
     score_rows().to_csv("scores.csv", index=False)
     pd.DataFrame(columns=[*payload.FACT_COLUMNS, "parameters"]).to_csv("inventory.csv", index=False)
     flags = [
-        "--title",
-        "A study",
-        "--metric",
-        "ndcg_at_10",
-        "--length",
-        "64",
+        *SHOWN,
         "--scores",
         "scores.csv",
         "--facts",
