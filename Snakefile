@@ -6,6 +6,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from snakemake.utils import min_version
 
@@ -55,6 +56,7 @@ try:
         Recipe,
         StaticSeed,
         Steps,
+        Trainer,
         WarmRuns,
     )
     from embscale.checkpoints.suites import check_pinned, has_token, plan_study
@@ -182,7 +184,10 @@ rule chapter_texts:
 
 rule chapter_training:
     input:
-        expand(rules.extract.output, model=RUNS, checkpoint=LADDER_CHECKPOINTS),
+        [
+            expand(rules.extract.output, model=run, checkpoint=CHECKPOINTS[run])
+            for run in RUNS
+        ],
         [other_tables(model) for model in LADDER],
         checkpoint_files(LEARNED, LADDER_CHECKPOINTS[-1]),
         expand(rules.tune.output, tuned=config["tuning"]["grids"]),

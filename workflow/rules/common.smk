@@ -4,15 +4,59 @@ STUDY = Path("results") / config["study"]
 RECORDED = Path("recorded") / config["study"]  # what git keeps of it
 HUB = Path("results") / "hub"  # fetched files are pinned, so all studies share them
 
-# Training runs of each width: the name of the first is the model's, others have their seed behind it.
-FIRST_SEED, *OTHER_SEEDS = config["ladder"]["seeds"]
-LADDER = [f"ladder-w{width}" for width in config["ladder"]["widths"]]
-RUNS = {model: (model, FIRST_SEED) for model in LADDER} | {
-    f"{model}-seed{seed}": (model, seed) for model in LADDER for seed in OTHER_SEEDS
+
+class Training(NamedTuple):
+    """A language model that the study trains: one width, one seed."""
+
+    model: str
+    seed: int
+    suite: str
+    width: int
+    positions: str
+    settings: dict
+
+    @property
+    def checkpoints(self):
+        return [f"step{step}" for step in sorted(self.settings["checkpoints"])]
+
+
+# The ladder and its variations, each a suite; a variation names what differs.
+LADDERS = {"ladder": config["ladder"]} | {
+    f"ladder-{name}": config["ladder"] | other
+    for name, other in config["ladder"]["variations"].items()
 }
-LADDER_CHECKPOINTS = [f"step{step}" for step in sorted(config["ladder"]["checkpoints"])]
+# Training runs of each width: the name of the first is the model's, others have their seed behind it.
+RUNS = {
+    f"{suite}-w{width}"
+    + (f"-seed{seed}" if number else ""): Training(
+        f"{suite}-w{width}", seed, suite, width, "rotary", settings
+    )
+    for suite, settings in LADDERS.items()
+    for width in settings["widths"]
+    for number, seed in enumerate(settings["seeds"])
+}
+for run in config["ladder"]["left_out"]:
+    if run not in RUNS or run == RUNS[run].model:
+        raise WorkflowError(
+            f"ladder.left_out: {run} is no further run of the study; there are "
+            + ", ".join(name for name in RUNS if name != RUNS[name].model)
+        )
+    del RUNS[run]
+LADDER = [f"ladder-w{width}" for width in config["ladder"]["widths"]]
+FIRST_SEED = config["ladder"]["seeds"][0]
+LADDER_CHECKPOINTS = RUNS[LADDER[0]].checkpoints
 # A model with learned positions, shown in the primer alone.
 LEARNED = f"learned-w{config['positions']['learned_width']}"
+TRAININGS = RUNS | {
+    LEARNED: Training(
+        LEARNED,
+        FIRST_SEED,
+        "learned",
+        config["positions"]["learned_width"],
+        "learned",
+        config["ladder"] | {"checkpoints": [max(config["ladder"]["checkpoints"])]},
+    )
+}
 
 # Published checkpoints, each with the reason if it is left out.
 try:
@@ -25,8 +69,8 @@ FETCHED = {
     for planned in PLAN
     if planned.available
 }
-CHECKPOINTS = {model: LADDER_CHECKPOINTS for model in RUNS}
-SUITES = dict.fromkeys(RUNS, "ladder")
+CHECKPOINTS = {run: training.checkpoints for run, training in RUNS.items()}
+SUITES = {run: training.suite for run, training in RUNS.items()}
 TOKENIZERS = dict.fromkeys(RUNS, config["tokenizer"]["name"])
 for (model, name), planned in FETCHED.items():
     CHECKPOINTS[model] = [*CHECKPOINTS.get(model, []), name]
@@ -89,7 +133,6 @@ TEXTS = [
 wildcard_constraints:
     model="|".join(map(re.escape, [*CHECKPOINTS, LEARNED])),
     run="|".join(RUNS),
-    learned=LEARNED,
     width=r"\d+",
     checkpoint=r"step\d+|main",
     step=r"\d+",
@@ -105,11 +148,6 @@ wildcard_constraints:
     of_table="lookup|gradient|space|offset|order",
     alone="sinusoidal|rotary|biases",
     text="|".join(map(re.escape, TEXTS)),
-
-
-def width_of(run):
-    """Columns of the table of a training run."""
-    return int(RUNS[run][0].removeprefix("ladder-w"))
 
 
 def flags(flag, values):
@@ -154,7 +192,7 @@ def run_of(method):
     if last not in LADDER_CHECKPOINTS:
         return []
     return [
-        *expand(rules.train.output.losses, run=model),
+        losses_file(model),
         table_file(model, last),
     ]
 
@@ -198,10 +236,11 @@ def static_tables(method):
 
 
 def tied(model):
-    """Whether a model's output table is its input table; the ladder's are not; static embeddings have no output
-    table."""
-    if model in RUNS or model in STATIC:
+    """Whether a model's output table is its input table; static embeddings have no output table."""
+    if model in STATIC:
         return "no"
+    if model in RUNS:
+        return "yes" if RUNS[model].settings["tied"] else "no"
     return "yes" if FETCHED[model, CHECKPOINTS[model][-1]].checkpoint.tied else "no"
 
 
@@ -228,8 +267,9 @@ def expected_variants(task, model, checkpoint):
 
 def run_flags(model):
     """The name and the training run of a model in score rows."""
-    name, seed = RUNS.get(model, (model, None))
-    return f"--model {name}" + (f" --run {seed}" if seed is not None else "")
+    if model not in RUNS:
+        return f"--model {model}"
+    return f"--model {RUNS[model].model} --run {RUNS[model].seed}"
 
 
 def random_variants(task, tokenizer, width):
@@ -240,13 +280,32 @@ def random_variants(task, tokenizer, width):
         if model not in LADDER and TOKENIZERS[model] == tokenizer
     }
     if tokenizer == config["tokenizer"]["name"]:
-        widths |= {*config["ladder"]["widths"], *config["static"]["dims"]}
+        widths |= {training.width for training in RUNS.values()}
+        widths |= {*config["static"]["dims"]}
     return treatments(task, LADDER[0]) if width in widths else []
 
 
 def trained_here(model):
     """Whether the study trains the model itself."""
-    return model in RUNS or model == LEARNED
+    return model in TRAININGS
+
+
+def training_flags(training):
+    """How a model is trained, as flags."""
+    groups = [
+        group_flags(group, training.settings) for group in (Recipe, Length, Trainer)
+    ]
+    return " ".join(
+        [
+            f"--width {training.width} --positions {training.positions} --seed {training.seed}",
+            *groups,
+        ]
+    )
+
+
+def losses_file(run):
+    """Losses of a training run."""
+    return STUDY / "checkpoints" / run / "losses.csv"
 
 
 def home(own):
@@ -297,7 +356,9 @@ def other_tables(model):
 
 def last_checkpoint(wildcards):
     """The last checkpoint of a model of the study, or of the model with learned positions."""
-    return CHECKPOINTS.get(wildcards.model, LADDER_CHECKPOINTS)[-1]
+    if wildcards.model in TRAININGS:
+        return TRAININGS[wildcards.model].checkpoints[-1]
+    return CHECKPOINTS[wildcards.model][-1]
 
 
 def checkpoint_folder(model, checkpoint):

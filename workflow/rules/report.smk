@@ -164,8 +164,8 @@ rule numbers:
             ),
             rules.sizes.output.rows,
         ],
-        losses=expand(rules.train.output.losses, run=RUNS),
-        losses_notes=expand(rules.train.output.note, run=RUNS),
+        losses=[losses_file(run) for run in RUNS],
+        losses_notes=[f"{losses_file(run)}.note.json" for run in RUNS],
         kept=rules.keep.output.metrics,
         recorded=[
             path
@@ -222,7 +222,7 @@ rule numbers:
 MADE = [
     rules.harvest.output.corpus,
     rules.tokenizer.output.tokenizer,
-    expand(rules.train.output.losses, run=LADDER[-1]),
+    losses_file(LADDER[-1]),
     expand(
         rules.score.output.scores,
         task=config["corpus"]["task"],
@@ -321,7 +321,7 @@ rule check:
             f"{task}={name}={run}={step_of(checkpoint)}={','.join(expected_variants(task, model, checkpoint))}"
             for task in TASKS
             for model, checkpoints in CHECKPOINTS.items()
-            for name, run in [RUNS.get(model, (model, ""))]
+            for name, run in [RUNS[model][:2] if model in RUNS else (model, "")]
             for checkpoint in checkpoints
         ],
         random=[

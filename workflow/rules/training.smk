@@ -12,80 +12,57 @@ CHECKPOINT_FILES = [
 ]
 
 
-rule train:
-    """Train one model with one seed and save its checkpoints."""
-    input:
-        code=command_sources("train"),
-        corpus=rules.harvest.output.corpus,
-        tokens=expand(
-            rules.tokenize.output.tokens,
-            task=config["corpus"]["task"],
-            tokenizer=config["tokenizer"]["name"],
-        ),
-        tokenizer=rules.tokenizer.output.tokenizer,
-        tokenizer_config=rules.tokenizer.output.config,
-    output:
-        losses="<results>/checkpoints/{run}/losses.csv",
-        note="<results>/checkpoints/{run}/losses.csv.note.json",
-        files=expand(
-            "<results>/checkpoints/{{run}}/step{step}/{file}",
-            step=config["ladder"]["checkpoints"],
-            file=CHECKPOINT_FILES,
-        ),
-    log:
-        "<logs>/train/{run}.log",
-    benchmark:
-        "<benchmarks>/train/{run}.tsv"
-    # The widest takes longest, so it starts first.
-    priority: lambda wildcards: width_of(wildcards.run)
-    conda:
-        "../envs/embscale.yaml"
-    # One thread each: sums have one order, so a run repeats to the bit, and two models train side by side.
-    threads: 1
-    params:
-        task=subpath(input.corpus, parent=True),
-        tokenizer=subpath(input.tokenizer, parent=True),
-        folder=subpath(output.losses, parent=True),
-        vocabulary=VOCABULARY,
-        recipe=RECIPE,
-        length=group_flags(Length, config["ladder"]),
-        width=lambda wildcards: width_of(wildcards.run),
-        seed=lambda wildcards: RUNS[wildcards.run][1],
-        positions="rotary",
-    shell:
-        "python src/embscale train --corpus {params.task:q} --tokens {input.tokens:q}"
-        " --tokenizer {params.tokenizer:q} --width {params.width} --positions {params.positions}"
-        " {params.vocabulary} {params.recipe} {params.length} --seed {params.seed} --threads {threads}"
-        " --output {params.folder:q} 2> {log:q}"
+for suite in dict.fromkeys(training.suite for training in TRAININGS.values()):
 
+    SOME = [run for run, training in TRAININGS.items() if training.suite == suite]
 
-use rule train as train_learned with:
-    output:
-        losses="<results>/checkpoints/{learned}/losses.csv",
-        note="<results>/checkpoints/{learned}/losses.csv.note.json",
-        files=expand(
-            "<results>/checkpoints/{{learned}}/{checkpoint}/{file}",
-            checkpoint=LADDER_CHECKPOINTS[-1],
-            file=CHECKPOINT_FILES,
-        ),
-    log:
-        "<logs>/train/{learned}.log",
-    benchmark:
-        "<benchmarks>/train/{learned}.tsv"
-    priority: config["positions"]["learned_width"]
-    params:
-        task=subpath(input.corpus, parent=True),
-        tokenizer=subpath(input.tokenizer, parent=True),
-        folder=subpath(output.losses, parent=True),
-        vocabulary=VOCABULARY,
-        recipe=RECIPE,
-        length=group_flags(
-            Length,
-            config["ladder"] | {"checkpoints": [step_of(LADDER_CHECKPOINTS[-1])]},
-        ),
-        width=config["positions"]["learned_width"],
-        seed=FIRST_SEED,
-        positions="learned",
+    # Train one model of a suite with one seed and save its checkpoints.
+    rule:
+        name:
+            f"train_{suite.replace('-', '_')}"
+        input:
+            code=command_sources("train"),
+            corpus=rules.harvest.output.corpus,
+            tokens=expand(
+                rules.tokenize.output.tokens,
+                task=config["corpus"]["task"],
+                tokenizer=config["tokenizer"]["name"],
+            ),
+            tokenizer=rules.tokenizer.output.tokenizer,
+            tokenizer_config=rules.tokenizer.output.config,
+        output:
+            losses="<results>/checkpoints/{run}/losses.csv",
+            note="<results>/checkpoints/{run}/losses.csv.note.json",
+            costs="<results>/checkpoints/{run}/costs.json",
+            files=expand(
+                "<results>/checkpoints/{{run}}/{checkpoint}/{file}",
+                checkpoint=TRAININGS[SOME[0]].checkpoints,
+                file=CHECKPOINT_FILES,
+            ),
+        log:
+            "<logs>/train/{run}.log",
+        benchmark:
+            "<benchmarks>/train/{run}.tsv"
+        wildcard_constraints:
+            run="|".join(SOME),
+        # The widest takes longest, so it starts first.
+        priority: lambda wildcards: TRAININGS[wildcards.run].width
+        conda:
+            "../envs/embscale.yaml"
+        # One thread each: sums have one order, so a run repeats to the bit, and two models train side by side.
+        threads: 1
+        params:
+            task=subpath(input.corpus, parent=True),
+            tokenizer=subpath(input.tokenizer, parent=True),
+            folder=subpath(output.losses, parent=True),
+            vocabulary=VOCABULARY,
+            settings=lambda wildcards: training_flags(TRAININGS[wildcards.run]),
+            # What is trained is kept for longer trainings and other studies, also where a job is killed.
+            runs="results/runs",
+        shell:
+            "python src/embscale train --corpus {params.task:q} --tokens {input.tokens:q}"
+            " --tokenizer {params.tokenizer:q} {params.vocabulary} {params.settings} --threads {threads}"
+            " --runs {params.runs:q} --output {params.folder:q} 2> {log:q}"
 
 
 rule extract:

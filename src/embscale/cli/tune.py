@@ -128,23 +128,9 @@ def _train_language_model(args: argparse.Namespace, recipe: Recipe) -> Trained:
         losses, path = args.run
         return Trained(table_files.load(path), seen, passes, heldout_loss=_loss_of_run(args, losses))
     model = ladder.build(
-        width=args.dim,
-        blocks=recipe.blocks,
-        head_width=recipe.head_width,
-        vocab_size=args.vocab_size,
-        context=recipe.context,
-        seed=args.seed,
-        positions="rotary",
+        **ladder.shape(recipe), width=args.dim, vocab_size=args.vocab_size, seed=args.seed, positions="rotary"
     )
-    schedule = ladder.Schedule(
-        steps=args.steps,
-        batch=recipe.batch,
-        context=recipe.context,
-        learning_rate=recipe.learning_rate,
-        final_learning_rate=recipe.final_learning_rate,
-        warmup=recipe.warmup,
-        seed=args.seed,
-    )
+    schedule = ladder.Schedule.of(recipe, steps=args.steps, seed=args.seed)
     ladder.train(model, training, schedule, reached=lambda step, loss: None)
     loss = ladder.heldout_loss(model, unseen[: ladder.HELDOUT_TOKENS], context=recipe.context, batch=recipe.batch)
     table = ladder.input_table(model).detach().numpy()

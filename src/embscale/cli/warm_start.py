@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> None:
             depth=depth_of(args.metric),
             device="cpu",
         )
+        recipe = flags.read(args, Recipe)
         done = 0
         report = progress("tables scored", 2 * len(args.starts))
 
@@ -72,16 +73,8 @@ def run(args: argparse.Namespace) -> None:
             table=table_files.load(args.table),
             training=training,
             unseen=unseen[: ladder.HELDOUT_TOKENS],
-            shape={name: getattr(args, name) for name in ("vocab_size", "blocks", "head_width")},
-            schedule=ladder.Schedule(
-                steps=args.steps,
-                batch=args.batch,
-                context=args.context,
-                learning_rate=args.learning_rate,
-                final_learning_rate=args.final_learning_rate,
-                warmup=args.warmup,
-                seed=args.seed,
-            ),
+            shape=ladder.shape(recipe) | {"vocab_size": args.vocab_size},
+            schedule=ladder.Schedule.of(recipe, steps=args.steps, seed=args.seed),
             checkpoints=args.checkpoints,
             metric=args.metric,
             score=score,

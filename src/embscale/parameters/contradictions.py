@@ -43,10 +43,14 @@ def _training(config: dict[str, Any]) -> Iterator[str]:
     widths["positions.learned_width: " + str(config["positions"]["learned_width"])] = config["positions"][
         "learned_width"
     ]
+    for name, variation in ladder["variations"].items():
+        for width in variation.get("widths", []):
+            widths[f"ladder.variations.{name}.widths: {width}"] = width
     for name, width in widths.items():
         if width % ladder["head_width"]:
             yield f"{name} is no multiple of ladder.head_width, {ladder['head_width']}"
-    for group, values in (("ladder", ladder), ("warm_start", warm_start)):
+    trained = {f"ladder.variations.{name}": ladder | other for name, other in ladder["variations"].items()}
+    for group, values in ({"ladder": ladder, "warm_start": warm_start} | trained).items():
         if (last := max(values["checkpoints"])) > values["steps"]:
             yield f"{group}.checkpoints: {last} comes after the last of {group}.steps, {values['steps']}"
     if warm_start["method"] not in static["methods"]:

@@ -8,6 +8,7 @@ Count = Annotated[int, {"minimum": 1}]
 Natural = Annotated[int, {"minimum": 0}]
 Seed = Natural
 Positive = Annotated[float, {"exclusiveMinimum": 0}]
+NotNegative = Annotated[float, {"minimum": 0}]
 Share = Annotated[float, {"exclusiveMinimum": 0, "exclusiveMaximum": 1}]
 
 SET = {"uniqueItems": True}

@@ -47,8 +47,8 @@ class Report:
 class Study:
     """A study: its name, its texts and models, and every experiment on them."""
 
-    # results/hub is for what studies share.
-    study: Annotated[str, {"pattern": "^(?!hub$)[a-z][a-z0-9-]*$"}, "name; results lie under results/NAME"]
+    # results/hub and results/runs are for what studies share.
+    study: Annotated[str, {"pattern": "^(?!(hub|runs)$)[a-z][a-z0-9-]*$"}, "name; results lie under results/NAME"]
     corpus: Corpus
     tokenizer: Tokenizer
     ladder: Ladder

@@ -6,10 +6,25 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from embscale.parameters import schema
-from embscale.parameters.kinds import SOME, Count, Counts, Natural, Naturals, Positive, Seed, Seeds, Variants
+from embscale.parameters.kinds import (
+    SOME,
+    Count,
+    Counts,
+    Device,
+    Names,
+    Natural,
+    Naturals,
+    NotNegative,
+    Positive,
+    Seed,
+    Seeds,
+    Variants,
+)
 
 Start = Literal["random", "random, frozen", "static", "static, frozen"]
 StaticMethod = Literal["cbow", "skip-gram", "fasttext", "glove", "ppmi-svd"]
+
+InputTable = Literal["trained", "frozen"]
 
 LANGUAGE_MODEL = "ladder"  # what is tuned beside the static methods
 
@@ -29,6 +44,10 @@ class Recipe:
         "at the last step, as a share of the highest; 1 keeps it constant after the warmup",
     ]
     warmup: Annotated[Count, "steps up to the highest learning rate"]
+    tied: Annotated[bool, "whether the output table is the input table"]
+    embedding_rate: Annotated[Positive, "learning rate of the input table, as a multiple of that of the other weights"]
+    weight_decay: Annotated[NotNegative, "of all matrices but the input table"]
+    table_decay: Annotated[NotNegative, "of the input table"]
 
 
 @dataclass(frozen=True)
@@ -53,13 +72,44 @@ class RunSeed:
 
 
 @dataclass(frozen=True)
-class Ladder(Length, Recipe):
-    """The suite with a scale axis: decoder-only models that differ only in width."""
+class Trainer:
+    """Whether the input table learns, and where a model is trained."""
+
+    input_table: Annotated[InputTable, "frozen keeps the random rows that the model starts with"]
+    device: Annotated[Device, "cpu, where a run repeats to the bit; cuda; or auto, cuda where there is one"]
+
+
+@dataclass(frozen=True)
+class Runs(Trainer, Length, Recipe):
+    """Models that differ only in width, and their training runs."""
 
     widths: Annotated[Counts, "columns of the embedding table, one model for each"]
     seeds: Annotated[
         Seeds, "of the initial weights and of the order of texts, a training run for each; the first is studied further"
     ]
+
+
+# A variation names what differs from the ladder.
+OF_VARIATIONS = {
+    "propertyNames": {"pattern": "^[a-z][a-z0-9]*$"},
+    "additionalProperties": {
+        "type": "object",
+        "description": "what differs from the ladder",
+        "minProperties": 1,
+        "additionalProperties": False,
+        "properties": schema.of_group(Runs)["properties"],
+    },
+}
+
+
+@dataclass(frozen=True)
+class Ladder(Runs):
+    """The suite with a scale axis: decoder-only models that differ only in width."""
+
+    variations: Annotated[
+        dict[str, Any], OF_VARIATIONS, "other values of the parameters above by name, each a suite of its own"
+    ]
+    left_out: Annotated[Names, "runs that are not trained, such as ladder-w64-seed2"]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The ladder: decoder-only language models that differ only in width, trained as part of the study.
 
 Everything else is equal: texts and their order, tokenizer, depth, head width, steps, learning rate, seed.  So only
-width changes along the ladder, which no public suite isolates.
+width changes along the ladder, which no public suite isolates.  Variations of the ladder change one more thing at a
+time: whether the tables are tied, how the input table learns, the depth.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM
 
 from embscale.errors import EmbscaleError
+from embscale.parameters.training import Recipe
 
 ADAM_BETAS = (0.9, 0.95)
 GRADIENT_CLIP = 1.0
@@ -38,6 +40,9 @@ class Schedule:
             makes a shorter training the beginning of a longer one.
         warmup: steps of linear increase.
         seed: of the initial weights and of the order of the texts.
+        embedding_rate: learning rate of the input table, as a multiple of that of the other weights.
+        weight_decay: decoupled (AdamW), of all matrices but the input table; norms and biases have none.
+        table_decay: the same of the input table, which is also the output table where they are tied.
     """
 
     steps: int
@@ -47,6 +52,15 @@ class Schedule:
     final_learning_rate: float
     warmup: int
     seed: int
+    embedding_rate: float = 1.0
+    weight_decay: float = 0.0
+    table_decay: float = 0.0
+
+    @classmethod
+    def of(cls, recipe: Recipe, *, steps: int, seed: int) -> Schedule:
+        """The schedule of a recipe."""
+        shared = {name: value for name, value in vars(recipe).items() if name in cls.__dataclass_fields__}
+        return cls(**shared, steps=steps, seed=seed)
 
     @property
     def tokens(self) -> int:
@@ -62,10 +76,23 @@ class Schedule:
         return self.learning_rate * (self.final_learning_rate + (1 - self.final_learning_rate) * cosine)
 
 
+def shape(recipe: Recipe) -> dict[str, Any]:
+    """The part of a recipe that `build` takes."""
+    return {name: getattr(recipe, name) for name in ("blocks", "head_width", "context", "tied")}
+
+
 def build(
-    *, width: int, blocks: int, head_width: int, vocab_size: int, context: int, seed: int, positions: Positions
+    *,
+    width: int,
+    blocks: int,
+    head_width: int,
+    vocab_size: int,
+    context: int,
+    seed: int,
+    positions: Positions,
+    tied: bool = False,
 ) -> Rung:
-    """An untrained model with untied input and output tables.
+    """An untrained model.
 
     Weights start with the standard deviation ``sqrt(2 / (5 width))`` of the smaller Pythia models
     ("small init"), which gives the rows of the table the same norm at every width.
@@ -80,7 +107,13 @@ def build(
         positions: rotary uses GPT-NeoX blocks, like the ladder.  transformers has none with learned positions, so
             learned uses GPT-2 blocks, which differ in more ways: attention and feed-forward are sequential instead of
             parallel, and their output projections are initialised smaller by ``sqrt(2 blocks)``.
+        tied: whether the output table is the input table.
+
+    Raises:
+        EmbscaleError: the width is no multiple of the head's.
     """
+    if width > head_width and width % head_width:
+        raise EmbscaleError(f"width {width} is no multiple of the head width, {head_width}")
     torch.manual_seed(seed)
     heads, spread = max(1, width // head_width), math.sqrt(2 / (5 * width))
     if positions == "learned":
@@ -97,7 +130,7 @@ def build(
                 embd_pdrop=0.0,
                 attn_pdrop=0.0,
                 initializer_range=spread,
-                tie_word_embeddings=False,
+                tie_word_embeddings=tied,
                 bos_token_id=0,
                 eos_token_id=0,
                 use_cache=False,
@@ -112,7 +145,7 @@ def build(
             intermediate_size=4 * width,
             max_position_embeddings=context,
             initializer_range=spread,
-            tie_word_embeddings=False,
+            tie_word_embeddings=tied,
             bos_token_id=0,
             eos_token_id=0,
             use_cache=False,
@@ -154,15 +187,36 @@ def start_from(model: Rung, table: np.ndarray) -> None:
         rows[known] = initial[known] * (rows[known].norm() / initial[known].norm())
 
 
-def batches(tokens: np.ndarray, schedule: Schedule) -> Iterator[torch.Tensor]:
-    """Consecutive batches ``[batch, context]`` of the stream, from its start again when it ends."""
+def batches(tokens: np.ndarray, schedule: Schedule, done: int = 0) -> Iterator[torch.Tensor]:
+    """Consecutive batches ``[batch, context]`` of the stream after `done` ones, from its start again when it ends."""
     size = schedule.batch * schedule.context
     if len(tokens) < size:
         raise EmbscaleError(f"the training texts hold {len(tokens)} tokens, fewer than one batch of {size}")
     per_pass = len(tokens) // size
-    for step in range(schedule.steps):
+    for step in range(done, schedule.steps):
         start = step % per_pass * size
         yield torch.from_numpy(tokens[start : start + size]).view(schedule.batch, schedule.context)
+
+
+def optimiser(model: Rung, schedule: Schedule) -> torch.optim.AdamW:
+    """AdamW with the learning rate and decay that the schedule gives each group of weights.
+
+    A group's ``factor`` is its learning rate as a multiple of `Schedule.rate`.  Weights that do not learn are left out.
+    """
+    table = input_table(model)
+    learnt = [weight for weight in model.parameters() if weight.requires_grad]
+    matrices = [weight for weight in learnt if weight is not table and weight.ndim > 1]
+    others = [weight for weight in learnt if weight.ndim == 1]
+    groups = [
+        {
+            "params": [table] * table.requires_grad,
+            "factor": schedule.embedding_rate,
+            "weight_decay": schedule.table_decay,
+        },
+        {"params": matrices, "factor": 1.0, "weight_decay": schedule.weight_decay},
+        {"params": others, "factor": 1.0, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, betas=ADAM_BETAS, fused=True)
 
 
 def train(
@@ -171,22 +225,28 @@ def train(
     schedule: Schedule,
     *,
     reached: Callable[[int, float], None],
+    optimizer: torch.optim.AdamW | None = None,
+    done: int = 0,
 ) -> None:
-    """Train in place with AdamW.
+    """Train in place with AdamW, from the beginning or from the state of an earlier training.
 
     Args:
-        model: from `build`.
+        model: from `build`, on the device where it is to be trained.
         tokens: of `streams`.
         schedule: steps, batches and learning rates.
         reached: called with the number of finished steps and the last batch's loss in nats per token
             (NaN before the first), at 0 and after every step.
+        optimizer: from `optimiser`, with its state after `done` steps; a new one by default.
+        done: steps that the model has behind it.
     """
-    optimizer = torch.optim.AdamW(model.parameters(), betas=ADAM_BETAS, weight_decay=0.0, fused=True)
+    optimizer = optimizer or optimiser(model, schedule)
     model.train()
-    reached(0, math.nan)
-    for step, batch in enumerate(batches(tokens, schedule)):
+    if not done:
+        reached(0, math.nan)
+    for step, batch in enumerate(batches(tokens, schedule, done), done):
         for group in optimizer.param_groups:
-            group["lr"] = schedule.rate(step)
+            group["lr"] = schedule.rate(step) * group["factor"]
+        batch = batch.to(model.device)
         loss = model(input_ids=batch, labels=batch).loss
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -203,7 +263,7 @@ def heldout_loss(model: Rung, tokens: np.ndarray, *, context: int, batch: int) -
         raise EmbscaleError(f"the held-out texts hold {len(tokens)} tokens, fewer than one batch of {context * batch}")
     was_training = model.training
     model.eval()
-    parts = torch.from_numpy(tokens[:usable]).view(-1, batch, context)
+    parts = torch.from_numpy(tokens[:usable]).view(-1, batch, context).to(model.device)
     loss = float(np.mean([model(input_ids=part, labels=part).loss.item() for part in parts]))
     model.train(was_training)
     return loss

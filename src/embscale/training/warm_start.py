@@ -47,7 +47,7 @@ def losses_and_tables(
         table: the static table, ``[vocab_size, width]``; its width is the model's.
         training: stream of tokens to learn from.
         unseen: held-out stream.
-        shape: blocks, head width and vocabulary, as `ladder.build` takes them.
+        shape: of the model but for its width, as `ladder.build` takes it.
         schedule: steps, batches, learning rates and seed.
         checkpoints: steps after which to evaluate.
 
@@ -61,9 +61,7 @@ def losses_and_tables(
 
     if max(checkpoints) > schedule.steps:
         raise EmbscaleError(f"checkpoint {max(checkpoints)}: training ends after {schedule.steps} steps")
-    model = ladder.build(
-        **shape, width=table.shape[1], context=schedule.context, seed=schedule.seed, positions="rotary"
-    )
+    model = ladder.build(**shape, width=table.shape[1], seed=schedule.seed, positions="rotary")
     if start.startswith("static"):
         ladder.start_from(model, table)
     rows = ladder.input_table(model)
@@ -100,7 +98,7 @@ def run_rows(
         table: the static table, ``[vocab_size, width]``.
         training: stream of tokens to learn from.
         unseen: held-out stream.
-        shape: blocks, head width and vocabulary.
+        shape: of the model but for its width.
         schedule: steps, batches, learning rates and seed.
         checkpoints: steps after which the loss is measured.
         metric: name of the metric that `score` returns.
