@@ -185,8 +185,10 @@ rule chapter_texts:
 rule chapter_training:
     input:
         [
-            expand(rules.extract.output, model=run, checkpoint=CHECKPOINTS[run])
+            [table, table.with_name(f"{table.name}.note.json")]
             for run in RUNS
+            for checkpoint in CHECKPOINTS[run]
+            for table in [table_file(run, checkpoint)]
         ],
         [other_tables(model) for model in LADDER],
         checkpoint_files(LEARNED, LADDER_CHECKPOINTS[-1]),

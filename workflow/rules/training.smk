@@ -64,30 +64,51 @@ for suite in dict.fromkeys(training.suite for training in TRAININGS.values()):
             " --tokenizer {params.tokenizer:q} {params.vocabulary} {params.settings} --threads {threads}"
             " --runs {params.runs:q} --output {params.folder:q} 2> {log:q}"
 
+    # Extract the input embedding tables of a run, one for each checkpoint.
+    rule:
+        name:
+            f"extract_{suite.replace('-', '_')}"
+        input:
+            code=command_sources("extract"),
+            config=expand(
+                "<results>/checkpoints/{{run}}/{checkpoint}/config.json",
+                checkpoint=TRAININGS[SOME[0]].checkpoints,
+            ),
+            weights=expand(
+                "<results>/checkpoints/{{run}}/{checkpoint}/model.safetensors",
+                checkpoint=TRAININGS[SOME[0]].checkpoints,
+            ),
+        output:
+            tables=expand(
+                "<results>/tables/{{run}}/{checkpoint}.safetensors",
+                checkpoint=TRAININGS[SOME[0]].checkpoints,
+            ),
+            notes=expand(
+                "<results>/tables/{{run}}/{checkpoint}.safetensors.note.json",
+                checkpoint=TRAININGS[SOME[0]].checkpoints,
+            ),
+        log:
+            "<logs>/extract/{run}.log",
+        benchmark:
+            "<benchmarks>/extract/{run}.tsv"
+        wildcard_constraints:
+            run="|".join(SOME),
+        conda:
+            "../envs/embscale.yaml"
+        params:
+            checkpoints=lambda wildcards, input: [
+                Path(file).parent for file in input.config
+            ],
+        shell:
+            "python src/embscale extract {params.checkpoints:q} --output {output.tables:q} 2> {log:q}"
 
-rule extract:
-    """Extract the input embedding table of a checkpoint."""
+
+rule extract_other:
+    """Extract another table of a checkpoint of a model: its output table, or the rows as block 1 receives them."""
     input:
         code=command_sources("extract"),
         config="<results>/checkpoints/{model}/{checkpoint}/config.json",
         weights="<results>/checkpoints/{model}/{checkpoint}/model.safetensors",
-    output:
-        table="<results>/tables/{model}/{checkpoint}.safetensors",
-        note="<results>/tables/{model}/{checkpoint}.safetensors.note.json",
-    log:
-        "<logs>/extract/{model}-{checkpoint}.log",
-    benchmark:
-        "<benchmarks>/extract/{model}-{checkpoint}.tsv"
-    conda:
-        "../envs/embscale.yaml"
-    params:
-        checkpoint=subpath(input.config, parent=True),
-        held="",
-    shell:
-        "python src/embscale extract {params.checkpoint:q} {params.held} --output {output.table:q} 2> {log:q}"
-
-
-use rule extract as extract_other with:
     output:
         table="<results>/tables/{model}/{checkpoint}.{held}.safetensors",
         note="<results>/tables/{model}/{checkpoint}.{held}.safetensors.note.json",
@@ -95,9 +116,13 @@ use rule extract as extract_other with:
         "<logs>/extract/{model}-{checkpoint}-{held}.log",
     benchmark:
         "<benchmarks>/extract/{model}-{checkpoint}-{held}.tsv"
+    conda:
+        "../envs/embscale.yaml"
     params:
-        checkpoint=rules.extract.params.checkpoint,
+        checkpoint=subpath(input.config, parent=True),
         held=lambda wildcards: HELD_FLAGS[wildcards.held],
+    shell:
+        "python src/embscale extract {params.checkpoint:q} {params.held} --output {output.table:q} 2> {log:q}"
 
 
 rule tune:

@@ -1,6 +1,6 @@
-"""Extract one embedding table from a checkpoint, reading little more than the table's bytes.
+"""Extract one embedding table from each checkpoint, reading little more than the table's bytes.
 
-The checkpoint is a folder, a folder in an installed package, or a repository of the Hugging Face Hub:
+A checkpoint is a folder, a folder in an installed package, or a repository of the Hugging Face Hub:
 
   embscale extract EleutherAI/pythia-70m@step1000 -o pythia-70m.safetensors
   embscale extract checkpoints/my-model -o my-model.safetensors
@@ -33,7 +33,7 @@ PACKAGE = "package:"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("checkpoint", metavar="REPO[@REVISION] | FOLDER | package:NAME/FOLDER")
+    parser.add_argument("checkpoint", nargs="+", metavar="REPO[@REVISION] | FOLDER | package:NAME/FOLDER")
     parser.add_argument("--subfolder", default="", help="the checkpoint's folder inside the repository")
     parser.add_argument(
         "--table", choices=("input", "output"), default="input", help="output: the one before the softmax, if untied"
@@ -46,13 +46,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the rows as block 1 receives them, in float32; learned positions: none, mean, or one position from 0",
     )
     parser.add_argument("--max-table-gb", type=float, help="refuse a larger table (1 GB is 10^9 bytes)")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="TABLE.safetensors")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="TABLE.safetensors",
+        help="one for each checkpoint",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Find the table, read its bytes, write it."""
+    """Find each table, read its bytes, write it."""
     if args.effective is not None and args.table == "output":
         raise EmbscaleError("--effective: it is the input table that block 1 sees; drop --table output")
+    if len(args.checkpoint) != len(args.output):
+        raise EmbscaleError(
+            f"{len(args.checkpoint)} checkpoints and {len(args.output)} outputs; give an --output for each checkpoint"
+        )
+    for checkpoint, output in zip(args.checkpoint, args.output, strict=True):
+        _extract(argparse.Namespace(**vars(args) | {"checkpoint": checkpoint, "output": output}))
+
+
+def _extract(args: argparse.Namespace) -> None:
+    """Extract the table of one checkpoint; the note is that of a command for it alone."""
     if args.checkpoint.startswith(PACKAGE):
         from embscale.checkpoints.ranges import package_folder
 
