@@ -66,11 +66,12 @@ def run(args: argparse.Namespace) -> None:
             f"{len(args.checkpoint)} checkpoints and {len(args.output)} outputs; give an --output for each checkpoint"
         )
     for checkpoint, output in zip(args.checkpoint, args.output, strict=True):
-        _extract(argparse.Namespace(**vars(args) | {"checkpoint": checkpoint, "output": output}))
+        one = argparse.Namespace(**vars(args) | {"checkpoint": checkpoint, "output": output, "command_line": args})
+        _extract(one)
 
 
 def _extract(args: argparse.Namespace) -> None:
-    """Extract the table of one checkpoint; the note is that of a command for it alone."""
+    """Extract the table of one checkpoint."""
     if args.checkpoint.startswith(PACKAGE):
         from embscale.checkpoints.ranges import package_folder
 
@@ -97,7 +98,7 @@ def _extract_local(args: argparse.Namespace, folder: Path) -> None:
     location = _locate(args, source)
     inputs = [source.folder / "config.json", source.folder / location.file]
     facts = _origin(source, location)
-    with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
+    with write_with_provenance(args.command_line, inputs=inputs, outputs=[args.output], facts=facts) as (output,):
         extraction.stream(source, location, output, {"table": args.table, "tensor": location.tensor.name})
         facts |= _finish(args, source, output)
 
@@ -123,7 +124,7 @@ def _extract_from_hub(args: argparse.Namespace) -> None:
         facts = {"repo": repo, "commit": commit} | _origin(source, location)
         origin = {key: str(facts[key]) for key in ("repo", "commit", "file", "tensor", "start", "end")}
         metadata = {"table": args.table} | origin
-        with write_with_provenance(args, inputs=[], outputs=[args.output], facts=facts) as (output,):
+        with write_with_provenance(args.command_line, inputs=[], outputs=[args.output], facts=facts) as (output,):
             digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()
             part = args.output.with_name(f".{args.output.name}.{digest[:12]}.part")
             extraction.stream(source, location, part, metadata)
@@ -133,7 +134,7 @@ def _extract_from_hub(args: argparse.Namespace) -> None:
 
 def _params(args: argparse.Namespace) -> dict[str, Any]:
     """The parameters that the result depends on."""
-    return {key: getattr(args, key) for key in ("checkpoint", "subfolder", "table", "tensor", "effective")}
+    return {key: getattr(args.command_line, key) for key in ("checkpoint", "subfolder", "table", "tensor", "effective")}
 
 
 def _is_there(args: argparse.Namespace) -> bool:
