@@ -15,6 +15,7 @@ INVENTORY = pd.DataFrame({
     "model": ["gpt*", "opt"], "checkpoint": ["main", "main"], "status": ["gated", "available"], "reason": ["closed", ""]
 })  # fmt: skip
 NOT_RUN = "published models not run"
+LEFT_OUT = {"ladder-w64-seed2": "diverged at step 812"}
 CLAIMS = pd.DataFrame({
     "claim": ["C1", "C2", "C3", "C4"], "verdict": [NOT_RUN, NOT_RUN, "reproduced", "not testable"],
     "published_detail": ["no x", "no x", None, "no y"], "analogue": ["holds", "not testable", "see C1", "fails"],
@@ -38,9 +39,10 @@ def test_settings_are_those_of_the_notes():
 
 def test_what_was_not_run_has_its_reason():
     figures = {"seen": "![](a.svg)", "lost": "There is\nnone.\n<details>source"}
-    lines = appendix.not_run_table(INVENTORY, [CLAIMS], figures, 0).splitlines()[2:]
+    lines = appendix.not_run_table(INVENTORY, [CLAIMS], figures, 0, LEFT_OUT).splitlines()[2:]
     assert lines == [
         r"| gpt\*, main | closed |",
+        "| training run ladder-w64-seed2 | diverged at step 812 |",
         "| tasks of other kinds than retrieval | none is named in the study's parameters |",
         "| figure lost | There is none. |",
         "| claims C1, C2, asked of published models | no x |",
@@ -50,7 +52,7 @@ def test_what_was_not_run_has_its_reason():
 
 
 def test_nothing_left_out_is_said_too():
-    told = appendix.not_run_table(INVENTORY[1:], [CLAIMS[2:3]], {"seen": "![](a.svg)"}, 1)
+    told = appendix.not_run_table(INVENTORY[1:], [CLAIMS[2:3]], {"seen": "![](a.svg)"}, 1, {})
     assert told == "Everything was run.\n"
 
 

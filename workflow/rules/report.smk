@@ -282,8 +282,15 @@ rule appendix:
     params:
         tables=subpath(output.settings, parent=True),
         other_tasks=lambda wildcards, input: flags("--other-tasks", input.other_tasks),
+        left_out=several(
+            "--left-out",
+            [
+                f"{run}={reason}"
+                for run, reason in config["ladder"]["left_out"].items()
+            ],
+        ),
     shell:
-        "python src/embscale appendix --made {input.made:q} --inventory {input.inventory:q}"
+        "python src/embscale appendix --made {input.made:q} --inventory {input.inventory:q} {params.left_out}"
         " --claims {input.claims:q} {params.other_tasks} --partials {input.partials:q}"
         " --readme {input.readme:q} --scores {input.scores:q} --probes {input.probes:q}"
         " --tables {params.tables:q} 2> {log:q}"

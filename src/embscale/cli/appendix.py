@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--made", type=Path, nargs="+", required=True, metavar="RESULT", help="a result of each kind of job"
     )
     parser.add_argument("--inventory", type=Path, required=True, metavar="CSV", help="from embscale inventory")
+    parser.add_argument("--left-out", nargs="*", default=[], metavar="RUN=REASON", help="training runs not made")
     parser.add_argument("--claims", type=Path, nargs="+", required=True, metavar="CSV", help="ledgers of claims")
     parser.add_argument(
         "--other-tasks", type=Path, action="append", default=[], metavar="CSV", help="from embscale evaluate"
@@ -56,6 +57,7 @@ def run(args: argparse.Namespace) -> None:
                 [pd.read_csv(ledger) for ledger in args.claims],
                 {partial.stem: partial.read_text("utf-8") for partial in args.partials},
                 len(args.other_tasks),
+                dict(text.split("=", 1) for text in args.left_out),
             ),
             appendix.dictionary(args.readme.read_text("utf-8"), columns),
         )

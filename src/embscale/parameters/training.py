@@ -11,13 +11,13 @@ from embscale.parameters.kinds import (
     Count,
     Counts,
     Device,
-    Names,
     Natural,
     Naturals,
     NotNegative,
     Positive,
     Seed,
     Seeds,
+    Text,
     Variants,
 )
 
@@ -109,7 +109,10 @@ class Ladder(Runs):
     variations: Annotated[
         dict[str, Any], OF_VARIATIONS, "other values of the parameters above by name, each a suite of its own"
     ]
-    left_out: Annotated[Names, "runs that are not trained, such as ladder-w64-seed2"]
+    left_out: Annotated[
+        dict[str, Text],
+        "runs that are not trained, such as ladder-w64-seed2, each with the reason, which the report shows",
+    ]
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,11 @@ def _value(value: Any) -> str:  # noqa: ANN401 (JSON)
 
 
 def not_run_table(
-    inventory: pd.DataFrame, claims: Sequence[pd.DataFrame], figures: Mapping[str, str], other_tasks: int
+    inventory: pd.DataFrame,
+    claims: Sequence[pd.DataFrame],
+    figures: Mapping[str, str],
+    other_tasks: int,
+    left_out: Mapping[str, str],
 ) -> str:
     """Markdown rows of everything that the report knows of and that this study did not run, with the reason.
 
@@ -74,12 +78,14 @@ def not_run_table(
         claims: ledgers of claims, columns ``claim``, ``analogue``, ``detail``, ``verdict``, ``published_detail``.
         figures: the Markdown that stands for each figure; one without an image says why there is nothing to show.
         other_tasks: how many models were scored on tasks of other kinds than retrieval.
+        left_out: training runs that were not made, each with the reason.
     """
     lines = [["what", "why not"]]
     if inventory.empty:
         lines.append(["published checkpoints", "no suite is named in the study's parameters"])
     for row in inventory[inventory["status"] != "available"].itertuples():
         lines.append([f"{escape(row.model)}, {escape(row.checkpoint)}", escape(str(row.reason))])
+    lines += [[f"training run {escape(run)}", escape(reason)] for run, reason in left_out.items()]
     if not other_tasks:
         lines.append(["tasks of other kinds than retrieval", "none is named in the study's parameters"])
     for name, partial in figures.items():

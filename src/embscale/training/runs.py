@@ -205,7 +205,8 @@ class Run:
         if self.progress.diverged is not None and self.progress.diverged <= schedule.steps:
             raise EmbscaleError(
                 f"diverged: the loss of step {self.progress.diverged} is no number. The training ends there; its "
-                f"checkpoints are kept in {self.folder}. Lower the learning rate, or name the run in ladder.left_out"
+                f"checkpoints are kept in {self.folder}. Lower the learning rate, or leave the "
+                "run out, with this reason (ladder.left_out)"
             )
         return self.progress
 
