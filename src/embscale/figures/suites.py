@@ -9,7 +9,7 @@ from embscale.claims import published_scores
 from embscale.figures import NothingToShow
 from embscale.plotting import tables, theme
 from embscale.plotting.theme import MARKERS
-from embscale.rows.labels import PERCENT, SUITE_NAMES, metric_label
+from embscale.rows.labels import PERCENT, metric_label, trained_here
 from embscale.rows.selection import LADDER, last_tables, random_tables
 
 COLUMNS = (
@@ -20,12 +20,12 @@ COLUMNS = (
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     last = last_tables(rows)
-    if set(last["suite"]) <= set(SUITE_NAMES):
+    if trained_here(last["suite"]).all():
         raise NothingToShow(
             "No published suite is part of this study, so there is nothing to draw here: they were **not run**. "
             "The study in `studies/paper.yaml` has them; it needs a network."
         )
-    return last[(last["suite"] == LADDER) | ~last["suite"].isin(list(SUITE_NAMES))]
+    return last[(last["suite"] == LADDER) | ~trained_here(last["suite"])]
 
 
 def _published(rows: pd.DataFrame, task: str) -> pd.DataFrame:

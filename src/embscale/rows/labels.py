@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from embscale.rows.selection import LADDER
+from embscale.rows.selection import LADDER, VARIATION
 
 NOT_RUN = "not run"
 PERCENT = 100  # scores and shares are shown from 0 to 100, as in the literature
@@ -36,6 +36,11 @@ SUITE_NAMES = {
     "cbow": "CBOW",
     "glove": "GloVe",
 }
+
+
+def trained_here(suites: pd.Series) -> pd.Series:
+    """Whether each suite is one that a study trains itself; variations of the ladder have names of their own."""
+    return suites.isin(list(SUITE_NAMES)) | suites.str.startswith(VARIATION)
 
 
 def metric_label(rows: pd.DataFrame) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 from embscale.rows.treatments import FULL, INPUT, RANDOM, REFERENCE
 
 LADDER = "ladder"
+VARIATION = f"{LADDER}-"  # how the name of a suite begins that varies the ladder
 
 # The run that all others are compared with, on the first of its splits.
 MAIN_RUN = {"classifier": "logistic_regression", "input": "raw", "control": "none"}
