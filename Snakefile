@@ -6,7 +6,6 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 from snakemake.utils import min_version
 
@@ -39,6 +38,7 @@ try:
         Sample,
     )
     from embscale.parameters.primer import PositionRows, PositionSeeds, Primer
+    from embscale.parameters.runs import ladders, learned, runs as runs_of
     from embscale.parameters.schema import group_of
     from embscale.parameters.scores import (
         Bootstrap,

@@ -15,7 +15,7 @@ import reference
 from embscale import cli
 from embscale.__main__ import commands
 from embscale.errors import EmbscaleError
-from embscale.parameters import flags, schema
+from embscale.parameters import flags, runs, schema
 from embscale.parameters.checking import ParameterError, read
 from embscale.parameters.kinds import SOME, Count, Share
 from embscale.parameters.layers import Fits
@@ -192,9 +192,42 @@ def changed(**values):
     return config
 
 
+# Variations of the ladder that cannot be trained, or are no variations.
+IMPOSSIBLE = [
+    ("wide", {"widths": [64, 72]}, "ladder.variations.wide.widths: 72 is no multiple of ladder.head_width, 16"),
+    ("heads", {"head_width": 24}, "ladder.variations.heads.widths: 16 is no multiple of ladder.variations.heads.head_"),
+    (
+        "short",
+        {"steps": 50},
+        "ladder.variations.short.checkpoints: 400 comes after the last of ladder.variations.short.",
+    ),
+    ("w64", {"blocks": 8}, "ladder.variations.w64: its suite would have the name of a model, ladder-w64; choose an"),
+    (
+        "same",
+        {"tied": False},
+        "ladder.variations.same: its runs are runs of ladder with the same settings; let it differ",
+    ),
+    (
+        "few",
+        {"widths": [64], "seeds": [2]},
+        "ladder.variations.few: its runs are runs of ladder with the same settings",
+    ),
+]
+
+
 @pytest.mark.parametrize(
     "values, line",
     [
+        *(({"ladder__variations": {name: other}}, line) for name, other, line in IMPOSSIBLE),
+        ({"ladder__left_out": ["ladder-w64"]}, "ladder.left_out: ladder-w64 is the first run of its model, which the"),
+        (
+            {"ladder__widths": [64], "ladder__left_out": ["ladder-w32-seed2"]},
+            "ladder.left_out: ladder-w32-seed2 is no run of the study; there are ladder-w64-seed2, ladder-w64-seed3",
+        ),
+        (
+            {"ladder__seeds": [1], "ladder__left_out": ["ladder-w32-seed2"]},
+            "ladder.left_out: ladder-w32-seed2 is no run of the study; there are no further runs",
+        ),
         ({"ladder__widths": [24]}, "ladder.widths: 24 is no multiple of ladder.head_width, 16"),
         ({"positions__learned_width": 24}, "positions.learned_width: 24 is no multiple of ladder.head_width, 16"),
         ({"ladder__steps": 100}, "ladder.checkpoints: 400 comes after the last of ladder.steps, 100"),
@@ -251,3 +284,38 @@ def test_sources_of_texts_have_names_of_their_own_and_are_known():
 @pytest.mark.parametrize("overlay", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem)
 def test_no_study_of_the_repository_contradicts_itself(overlay):
     check_study(read(ROOT / "params.yaml", [overlay]), source=overlay.name)
+
+
+def test_variations_that_can_be_trained_are_let_through():
+    """Of its own head width, with more seeds than the ladder, and one that others resemble only in part."""
+    variations = {
+        "heads": {"head_width": 8, "widths": [24]},
+        "seeds": {"widths": [64], "seeds": [3, 4]},
+        "tied": {"tied": True},
+        "deep": {"tied": True, "blocks": 8},
+    }
+    check_study(changed(ladder__variations=variations, ladder__left_out=["ladder-deep-w64-seed2"]))
+
+
+def test_two_variations_do_not_train_the_same_runs():
+    with pytest.raises(ParameterError, match=r"variations.b: its runs are runs of ladder-a with"):
+        check_study(changed(ladder__variations={"a": {"tied": True}, "b": {"tied": True, "widths": [32]}}))
+
+
+def test_runs_of_the_ladder_have_names_and_settings_of_their_own():
+    ladder = PARAMS["ladder"] | {
+        "widths": [16, 32],
+        "seeds": [4, 7],
+        "checkpoints": [9, 0],
+        "left_out": ["ladder-w32-seed7"],
+    }
+    made = runs.runs(ladder | {"variations": {"tied": {"tied": True, "widths": [16], "seeds": [5]}}})
+    assert list(made) == ["ladder-w16", "ladder-w16-seed7", "ladder-w32", "ladder-tied-w16"]
+    assert [run[:5] for run in made.values()] == [
+        ("ladder-w16", 4, "ladder", 16, "rotary"),
+        ("ladder-w16", 7, "ladder", 16, "rotary"),
+        ("ladder-w32", 4, "ladder", 32, "rotary"),
+        ("ladder-tied-w16", 5, "ladder-tied", 16, "rotary"),
+    ]
+    assert [run.settings["tied"] for run in made.values()] == [False, False, False, True]
+    assert made["ladder-w16"].checkpoints == ["step0", "step9"]

@@ -5,58 +5,15 @@ RECORDED = Path("recorded") / config["study"]  # what git keeps of it
 HUB = Path("results") / "hub"  # fetched files are pinned, so all studies share them
 
 
-class Training(NamedTuple):
-    """A language model that the study trains: one width, one seed."""
-
-    model: str
-    seed: int
-    suite: str
-    width: int
-    positions: str
-    settings: dict
-
-    @property
-    def checkpoints(self):
-        return [f"step{step}" for step in sorted(self.settings["checkpoints"])]
-
-
-# The ladder and its variations, each a suite; a variation names what differs.
-LADDERS = {"ladder": config["ladder"]} | {
-    f"ladder-{name}": config["ladder"] | other
-    for name, other in config["ladder"]["variations"].items()
-}
-# Training runs of each width: the name of the first is the model's, others have their seed behind it.
-RUNS = {
-    f"{suite}-w{width}"
-    + (f"-seed{seed}" if number else ""): Training(
-        f"{suite}-w{width}", seed, suite, width, "rotary", settings
-    )
-    for suite, settings in LADDERS.items()
-    for width in settings["widths"]
-    for number, seed in enumerate(settings["seeds"])
-}
-for run in config["ladder"]["left_out"]:
-    if run not in RUNS or run == RUNS[run].model:
-        raise WorkflowError(
-            f"ladder.left_out: {run} is no further run of the study; there are "
-            + ", ".join(name for name in RUNS if name != RUNS[name].model)
-        )
-    del RUNS[run]
+# The ladder and its variations, each a suite, and their training runs; the first run of each width has its model's name.
+LADDERS = ladders(config["ladder"])
+RUNS = runs_of(config["ladder"])
 LADDER = [f"ladder-w{width}" for width in config["ladder"]["widths"]]
 FIRST_SEED = config["ladder"]["seeds"][0]
 LADDER_CHECKPOINTS = RUNS[LADDER[0]].checkpoints
 # A model with learned positions, shown in the primer alone.
-LEARNED = f"learned-w{config['positions']['learned_width']}"
-TRAININGS = RUNS | {
-    LEARNED: Training(
-        LEARNED,
-        FIRST_SEED,
-        "learned",
-        config["positions"]["learned_width"],
-        "learned",
-        config["ladder"] | {"checkpoints": [max(config["ladder"]["checkpoints"])]},
-    )
-}
+((LEARNED, _),) = learned(config).items()
+TRAININGS = RUNS | learned(config)
 
 # Published checkpoints, each with the reason if it is left out.
 try:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
+
+from embscale.parameters import runs
 
 
 def contradictions(config: dict[str, Any]) -> list[str]:
@@ -37,25 +40,52 @@ def _corpus(config: dict[str, Any]) -> Iterator[str]:
 
 def _training(config: dict[str, Any]) -> Iterator[str]:
     ladder, warm_start, static = config["ladder"], config["warm_start"], config["static"]
-    widths = {f"ladder.widths: {width}": width for width in ladder["widths"]}
-    for group in ("tuning", "warm_start"):
-        widths[f"{group}.dim: {config[group]['dim']}"] = config[group]["dim"]
-    widths["positions.learned_width: " + str(config["positions"]["learned_width"])] = config["positions"][
-        "learned_width"
-    ]
-    for name, variation in ladder["variations"].items():
-        for width in variation.get("widths", []):
-            widths[f"ladder.variations.{name}.widths: {width}"] = width
+    yield from _ladder(ladder)
+    widths = {f"{group}.dim": config[group]["dim"] for group in ("tuning", "warm_start")}
+    widths["positions.learned_width"] = config["positions"]["learned_width"]
     for name, width in widths.items():
-        if width % ladder["head_width"]:
-            yield f"{name} is no multiple of ladder.head_width, {ladder['head_width']}"
-    trained = {f"ladder.variations.{name}": ladder | other for name, other in ladder["variations"].items()}
-    for group, values in ({"ladder": ladder, "warm_start": warm_start} | trained).items():
-        if (last := max(values["checkpoints"])) > values["steps"]:
-            yield f"{group}.checkpoints: {last} comes after the last of {group}.steps, {values['steps']}"
+        yield from _odd_width(name, width, "ladder", ladder)
+    yield from _late_checkpoint("warm_start", warm_start)
     if warm_start["method"] not in static["methods"]:
         there_are = ", ".join(static["methods"])
         yield f"warm_start.method: {warm_start['method']} is not among static.methods; there are {there_are}"
+
+
+def _ladder(ladder: dict[str, Any]) -> Iterator[str]:
+    """Runs that cannot be trained, suites whose names or runs are those of others, and names that are of no run."""
+    suites = runs.ladders(ladder)
+    trained: dict[str, list[Any]] = {}
+    for (suite, settings), name in zip(suites.items(), [None, *ladder["variations"]], strict=True):
+        group, own = ("ladder", ladder) if name is None else (f"ladder.variations.{name}", ladder["variations"][name])
+        of_heads = group if "head_width" in own else "ladder"
+        if {"widths", "head_width"} & own.keys():
+            for width in settings["widths"]:
+                yield from _odd_width(f"{group}.widths", width, of_heads, settings)
+        if {"steps", "checkpoints"} & own.keys():
+            yield from _late_checkpoint(group, settings)
+        if name and re.fullmatch(r"w\d+", name):
+            yield f"{group}: its suite would have the name of a model, {suite}; choose another name"
+        others = {key: value for key, value in settings.items() if key not in ("widths", "seeds")}
+        cells = [(width, seed, others) for width in settings["widths"] for seed in settings["seeds"]]
+        if same := [earlier for earlier, theirs in trained.items() if all(cell in theirs for cell in cells)]:
+            yield f"{group}: its runs are runs of {same[0]} with the same settings; let it differ, or remove it"
+        trained[suite] = cells
+    every = runs.all_runs(ladder)
+    further = [name for name, run in every.items() if name != run.model]
+    for name in ladder["left_out"]:
+        if name not in further:
+            why = "the first run of its model, which the study needs" if name in every else "no run of the study"
+            yield f"ladder.left_out: {name} is {why}; there are {', '.join(further) or 'no further runs'}"
+
+
+def _odd_width(name: str, width: int, group: str, settings: dict[str, Any]) -> Iterator[str]:
+    if width % settings["head_width"]:
+        yield f"{name}: {width} is no multiple of {group}.head_width, {settings['head_width']}"
+
+
+def _late_checkpoint(group: str, settings: dict[str, Any]) -> Iterator[str]:
+    if (last := max(settings["checkpoints"])) > settings["steps"]:
+        yield f"{group}.checkpoints: {last} comes after the last of {group}.steps, {settings['steps']}"
 
 
 def _tuning(config: dict[str, Any]) -> Iterator[str]:
