@@ -38,7 +38,7 @@ try:
         Sample,
     )
     from embscale.parameters.primer import PositionRows, PositionSeeds, Primer
-    from embscale.parameters.runs import ladders, learned, runs as runs_of
+    from embscale.parameters.runs import ladders, learned, runs as runs_of, tuned_run
     from embscale.parameters.schema import group_of
     from embscale.parameters.scores import (
         Bootstrap,

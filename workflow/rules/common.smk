@@ -142,16 +142,8 @@ def grid_flags(method):
 
 def run_of(method):
     """Losses and last table of the ladder's first run of the width at which methods are tuned, if there is one."""
-    model = f"ladder-w{config['tuning']['dim']}"
-    if method != LANGUAGE_MODEL or model not in LADDER:
-        return []
-    last = f"step{config['ladder']['steps']}"
-    if last not in LADDER_CHECKPOINTS:
-        return []
-    return [
-        losses_file(model),
-        table_file(model, last),
-    ]
+    run = tuned_run(config) if method == LANGUAGE_MODEL else None
+    return [losses_file(run), table_file(run, CHECKPOINTS[run][-1])] if run else []
 
 
 def method_flags(method):

@@ -1,4 +1,4 @@
-"""Show what a study would fetch: checkpoints, bytes, disk, and what is left out and why.  Nothing is fetched.
+"""Show what a study would fetch and train: checkpoints and bytes, runs, tokens, FLOPs, time and disk.  Nothing starts.
 
 embscale plan studies/paper.yaml
 """
@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from embscale.errors import EmbscaleError
+from embscale.threads import cores
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     add_study(parser)
+    parser.add_argument("--results", type=Path, default=Path("results"), help="where runs are that are trained already")
+    parser.add_argument("--no-measure", action="store_true", help="do not time a few steps of each model")
 
 
 def add_study(parser: argparse.ArgumentParser) -> None:
@@ -41,5 +44,11 @@ def read_study(args: argparse.Namespace) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> None:
     """Read the study as the workflow does, print its plan."""
     from embscale.checkpoints import suites
+    from embscale.training import plan
 
-    print(suites.render_plan(suites.plan_study(read_study(args), token=suites.has_token())))
+    config = read_study(args)
+    print(suites.render_plan(suites.plan_study(config, token=suites.has_token())), end="\n\n", flush=True)
+    trainings = plan.trainings(config)
+    done = plan.look_up(trainings, plan.Files.of(config, args.results))
+    speed = None if args.no_measure else plan.measure(trainings)
+    print(plan.render(trainings, done=done, speed=speed, cores=cores()))

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
     from transformers.utils import logging
 
     from embscale.devices import choose_device
-    from embscale.training import ladder, runs
+    from embscale.training import cost, ladder, runs
 
     logging.disable_progress_bar()  # of single files that are written
     device = choose_device(args.device)
@@ -66,12 +66,9 @@ def run(args: argparse.Namespace) -> None:
         training, unseen, _ = streams.read(source, args.tokens, args.tokenizer, seed=args.seed)
         unseen = unseen[: ladder.HELDOUT_TOKENS]
         recipe = flags.read(args, Recipe)
-        shape = ladder.shape(recipe) | {
-            "width": args.width,
-            "vocab_size": args.vocab_size,
-            "seed": args.seed,
-            "positions": args.positions,
-        }
+        shape = runs.shape_of(
+            recipe, width=args.width, vocab_size=args.vocab_size, seed=args.seed, positions=args.positions
+        )
         schedule = ladder.Schedule.of(recipe, steps=args.steps, seed=args.seed)
         about = runs.description(
             shape=shape,
@@ -99,11 +96,10 @@ def run(args: argparse.Namespace) -> None:
                 writer.writerow(
                     (step, step * per_step, loss, found.heldout.get(step) if step in args.checkpoints else None)
                 )
-        operations = runs.operations(ladder.build(**shape), found.step * per_step, args.context)
         values = {
             "steps": found.step,
             "tokens": found.step * per_step,
-            "operations": operations,
+            "operations": cost.operations(shape, found.step * per_step),
             "seconds": found.seconds,
         }
         places[costs].write_text(json.dumps(values) + "\n", "utf-8")

@@ -77,3 +77,9 @@ def learned(config: Mapping[str, Any]) -> dict[str, Training]:
     settings = {**ladder, "checkpoints": [max(ladder["checkpoints"])]}
     model = f"learned-w{width}"
     return {model: Training(model, ladder["seeds"][0], "learned", width, "learned", settings)}
+
+
+def tuned_run(config: Mapping[str, Any]) -> str | None:
+    """The run of the ladder that tuning need not repeat: of its width, and with its last step saved."""
+    ladder, name = config["ladder"], f"{BASE}-w{config['tuning']['dim']}"
+    return name if name in runs(ladder) and ladder["steps"] in ladder["checkpoints"] else None

@@ -27,6 +27,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from embscale.errors import EmbscaleError
+from embscale.parameters.training import Recipe
 from embscale.training import ladder
 
 SECONDS_BETWEEN_STATES = 60.0
@@ -53,6 +54,10 @@ class Progress:
     files: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     diverged: int | None = None
+
+    def leads_to(self, checkpoints: Sequence[int]) -> bool:
+        """Whether a training can go on from here: of steps behind it there is no state, so their checkpoints exist."""
+        return all(step > self.step or step in self.heldout for step in checkpoints)
 
 
 def description(
@@ -90,18 +95,9 @@ def description(
     }
 
 
-def operations(model: ladder.Rung, tokens: int, context: int) -> float:
-    """Floating-point operations of training on so many tokens, of matrix products alone.
-
-    Six for each weight of a matrix and token, two forward and four backward, and the products of attention over the
-    whole context (Kaplan et al. 2020, appendix B; Chowdhery et al. 2022, appendix B).  Reading rows of the input table
-    takes none.
-    """
-    config = model.config
-    weights = sum(weight.numel() for weight in model.parameters() if weight.ndim > 1)
-    if not config.tie_word_embeddings:
-        weights -= ladder.input_table(model).numel()
-    return float(tokens) * (6 * weights + 12 * config.num_hidden_layers * config.hidden_size * context)
+def shape_of(recipe: Recipe, *, width: int, vocab_size: int, seed: int, positions: ladder.Positions) -> dict[str, Any]:
+    """The arguments of `ladder.build` for a model of a recipe."""
+    return ladder.shape(recipe) | {"width": width, "vocab_size": vocab_size, "seed": seed, "positions": positions}
 
 
 class Run:
@@ -154,8 +150,12 @@ class Run:
                 f"{path}: the state of a run with other {', '.join(other)}; remove the folder to train from the start"
             )
 
-    def _read(self) -> Progress:
-        """How far the run is; nothing where there is no state."""
+    def recorded(self) -> Progress:
+        """How far ``state.json`` says that the run is, whatever the files beside it; nothing where there is none.
+
+        Raises:
+            EmbscaleError: it is damaged.
+        """
         path = self.folder / "state.json"
         if not path.is_file():
             return Progress()
@@ -165,6 +165,11 @@ class Run:
             progress.heldout = {int(step): loss for step, loss in progress.heldout.items()}
         except (TypeError, ValueError, AttributeError) as error:
             raise _damaged(path, str(error)) from None
+        return progress
+
+    def _read(self) -> Progress:
+        """How far the run is, by files that are whole."""
+        progress = self.recorded()
         for name, digest in progress.files.items():
             file = self.folder / name
             if not file.is_file() or _sha256(file) != digest:
@@ -197,8 +202,8 @@ class Run:
         Raises:
             EmbscaleError: the loss is no number, now or earlier, or the folder cannot be written.
         """
-        if any(step <= self.progress.step and step not in self.progress.heldout for step in checkpoints):
-            self.progress = Progress()  # of steps behind it there is no state, so the run begins anew
+        if not self.progress.leads_to(checkpoints):
+            self.progress = Progress()
         if self.progress.diverged is None and self.progress.step < schedule.steps:
             with _writing(self.folder):
                 self._advance(tokens, unseen, schedule, checkpoints, device=device, report=report)
@@ -222,7 +227,8 @@ class Run:
     ) -> None:
         """Train from the newest state to the last step, or until the loss is no number."""
         progress = self.progress
-        model = ladder.build(**self.about["shape"]).to(device)
+        model = ladder.build(**self.about["shape"])
+        torch.nn.Module.to(model, device)
         ladder.input_table(model).requires_grad_(self.about["input_table"] == "trained")
         optimizer = ladder.optimiser(model, schedule)
         if progress.step:
