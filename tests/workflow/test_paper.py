@@ -118,7 +118,7 @@ def test_the_study_runs_whole(checkout, run, hub):
     assert len(pins["EleutherAI/pythia-14m@main"]["commit"]) == 40
 
     hub.requests.clear()
-    plan = run("embscale", "plan", *STUDY).stdout
+    plan = run("embscale", "plan", *STUDY, "--no-measure").stdout
     assert "gated" in plan and RESTRICTED in plan and not hub.requests
 
     run("snakemake", "--cores", "2", "--configfile", *STUDY)

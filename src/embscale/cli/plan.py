@@ -12,6 +12,8 @@ from typing import Any
 from embscale.errors import EmbscaleError
 from embscale.threads import cores
 
+SECONDS_OF_MEASURING = 6.0
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
@@ -50,5 +52,5 @@ def run(args: argparse.Namespace) -> None:
     print(suites.render_plan(suites.plan_study(config, token=suites.has_token())), end="\n\n", flush=True)
     trainings = plan.trainings(config)
     done = plan.look_up(trainings, plan.Files.of(config, args.results))
-    speed = None if args.no_measure else plan.measure(trainings)
+    speed = None if args.no_measure else plan.measure(trainings, seconds=SECONDS_OF_MEASURING)
     print(plan.render(trainings, done=done, speed=speed, cores=cores()))

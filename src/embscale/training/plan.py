@@ -16,7 +16,6 @@ from embscale.parameters import schema
 from embscale.parameters.training import LANGUAGE_MODEL, Recipe
 from embscale.training import cost
 
-SECONDS_OF_MEASURING = 6.0  # in all
 FEWEST_STEPS = 3  # that a measurement is of; the first one is slower and does not count
 TOKENIZER_BYTES = 64  # of tokenizer.json for each token: that of the default study; each checkpoint has a copy
 
@@ -243,7 +242,7 @@ class Speed:
         return self.start + (training.steps - done + evaluated) * self.step[training.kind]
 
 
-def measure(trainings: Sequence[Training], *, seconds: float = SECONDS_OF_MEASURING) -> Speed:
+def measure(trainings: Sequence[Training], *, seconds: float) -> Speed:
     """Time a few steps of each kind of model, the smallest first.
 
     Where the time left is too short for another kind, its steps are taken to need as long for an operation as those of
