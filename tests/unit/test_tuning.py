@@ -136,7 +136,7 @@ CBOW = STATIC | {"epochs": 3, "learning_rate": 0.05, "subsample": 0, "negative":
 PPMI = STATIC | {"setting": "window"}
 MODEL = {
     "blocks": 1, "head_width": 4, "context": 8, "batch": 2, "learning_rate": 0.01, "final_learning_rate": 1.0,
-    "warmup": 1, "steps": 6, "setting": "learning_rate",
+    "warmup": 1, "embedding_rate": 1.0, "weight_decay": 0.0, "table_decay": 0.0, "steps": 6, "setting": "learning_rate",
 }  # fmt: skip
 
 
@@ -219,10 +219,11 @@ def test_the_language_model_is_that_of_the_ladder(study):
 
 
 def test_a_run_of_the_ladder_is_not_trained_again(study, capsys):
-    names = ("blocks", "head_width", "context", "batch", "learning_rate", "final_learning_rate", "warmup", "steps")
-    given = {name: MODEL[name] for name in names} | {"seed": 1, "vocab_size": 14, "width": 4, "positions": "rotary"}
+    given = {name: value for name, value in MODEL.items() if name != "setting"}
+    given |= {"seed": 1, "vocab_size": 14, "width": 4, "positions": "rotary", "input_table": "trained", "device": "cpu"}
     words = [str(word) for name, value in given.items() for word in (f"--{name.replace('_', '-')}", value)]
     files = ["--corpus", study, "--tokens", study / "tokens.safetensors", "--tokenizer", study, "-o", study / "run"]
+    files += ["--runs", study / "runs"]
     assert execute("train", [*map(str, files), *words, "--checkpoints", "6"]) == 0
     table = study / "run.safetensors"
     assert execute("extract", [str(study / "run" / "step6"), "-o", str(table)]) == 0

@@ -15,7 +15,7 @@ from embscale.training.warm_start import COLUMNS, HELDOUT_LOSS, STARTS, losses_a
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-SHAPE = {"vocab_size": 14, "blocks": 1, "head_width": 4}
+SHAPE = {"vocab_size": 14, "blocks": 1, "head_width": 4, "context": 8, "tied": False}
 SCHEDULE = ladder.Schedule(steps=6, batch=2, context=8, learning_rate=0.01, final_learning_rate=0.1, warmup=2, seed=3)
 TABLE = np.random.default_rng(0).normal(size=(14, 8)).astype(np.float32)
 
@@ -40,7 +40,7 @@ def settings(study):
 
 
 def untrained():
-    model = ladder.build(**SHAPE, width=8, context=8, seed=3, positions="rotary")
+    model = ladder.build(**SHAPE, width=8, seed=3, positions="rotary")
     return model.get_input_embeddings().weight.detach().numpy()
 
 
@@ -55,7 +55,7 @@ def test_each_start_is_what_it_is_called(study):
 def test_a_random_start_is_the_model_of_the_ladder(study):
     given = settings(study)
     losses, found = losses_and_tables("random", checkpoints=[6], **given)
-    model = ladder.build(**SHAPE, width=8, context=8, seed=3, positions="rotary")
+    model = ladder.build(**SHAPE, width=8, seed=3, positions="rotary")
     ladder.train(model, given["training"], SCHEDULE, reached=lambda step, loss: None)
     assert torch.equal(model.get_input_embeddings().weight, torch.from_numpy(found[6]))
     assert losses[6] == ladder.heldout_loss(model, given["unseen"], context=8, batch=2)
@@ -85,9 +85,10 @@ def test_what_does_not_fit_is_reported(study):
 
 
 def test_the_command_writes_the_same_rows_twice_and_scores_as_score_does(study, capsys):
-    numbers = {**SHAPE, "context": 8, "batch": 2, "steps": 4, "learning_rate": 0.01,
-               "final_learning_rate": 0.1, "warmup": 1, "seed": 3,
-               "threads": 1, "metric": "ndcg_at_10", "length": "10"}  # fmt: skip
+    numbers = {**SHAPE, "batch": 2, "steps": 4, "learning_rate": 0.01,
+               "final_learning_rate": 0.1, "warmup": 1, "seed": 3, "embedding_rate": 1,
+               "weight_decay": 0, "table_decay": 0, "threads": 1, "metric": "ndcg_at_10", "length": "10"}  # fmt: skip
+    del numbers["tied"]  # which is a flag without a value
     flags = [str(text) for name, value in numbers.items() for text in (f"--{name.replace('_', '-')}", value)]
     files = ["--corpus", study, "--tokens", study / "tokens.safetensors", "--tokenizer", study]
     given = [str(study / "t.safetensors"), *map(str, files), *flags, "--checkpoints", "0", "4"]

@@ -141,7 +141,8 @@ class Run:
         if not path.is_file():
             if (self.folder / "state.json").is_file():
                 raise EmbscaleError(f"{path}: is missing beside state.json; remove the folder to train from the start")
-            _replace(path, json.dumps(self.about, indent=1, sort_keys=True) + "\n")
+            with _writing(self.folder):
+                _replace(path, json.dumps(self.about, indent=1, sort_keys=True) + "\n")
             return
         found = _json(path)
         other = [key for key in self.about if found.get(key) != self.about[key]]
@@ -279,6 +280,7 @@ class Run:
             os.fsync(file.fileno())
         unfinished.replace(self.folder / name)
         before = [path for path in self.folder.glob("state-*.safetensors") if path.name != name]
+        before += self.folder.glob(".state-*")  # of a training that was killed while it wrote
         progress.files = {file: sha for file, sha in progress.files.items() if not file.startswith("state-")}
         progress.files[name] = _sha256(self.folder / name)
         _replace(self.folder / "state.json", json.dumps(asdict(progress)))
@@ -347,5 +349,6 @@ def _writing(folder: Path) -> Iterator[None]:
     """Report a failure to write, as on a full disk, in one line; the state before it stays."""
     try:
         yield
-    except SafetensorError as error:
-        raise EmbscaleError(f"{folder}: cannot write ({error}); the training goes on from its last state") from None
+    except (SafetensorError, OSError) as error:
+        words = error.strerror if isinstance(error, OSError) else error
+        raise EmbscaleError(f"{folder}: cannot write ({words}); the training goes on from its last state") from None
