@@ -123,3 +123,131 @@ def test_learned_positions_change_blocks_but_neither_depth_nor_sizes():
         with torch.inference_mode():
             first, second = model.eval()(input_ids=order).logits[:, -1]
         assert not torch.allclose(first, second)
+
+
+# One step of the optimiser, by hand.
+
+GROUPS = {"embedding_rate": 4.0, "weight_decay": 0.1, "table_decay": 0.5}
+ONE_STEP = ladder.Schedule(
+    steps=1, batch=4, context=8, learning_rate=0.02, final_learning_rate=1.0, warmup=5, seed=0, **GROUPS
+)
+TABLE = "gpt_neox.embed_in.weight"
+
+
+def gradients(model, batch):
+    """The gradient of each weight that learns, in double precision."""
+    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    loss = model(input_ids=batch, labels=batch).loss
+    found = torch.autograd.grad(loss, list(weights.values()))
+    return {name: gradient.double() for name, gradient in zip(weights, found, strict=True)}
+
+
+def after_one_step(weight, gradient, *, rate, decay):
+    """AdamW's first step (Loshchilov and Hutter 2019): with corrected moments, the gradient over its own size."""
+    return weight.double() * (1 - rate * decay) - rate * gradient / (gradient.abs() + 1e-8)
+
+
+@pytest.mark.parametrize("size", [0.3, 10.0], ids=["not clipped", "clipped"])
+@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+@pytest.mark.parametrize("frozen", [False, True], ids=["trained", "frozen"])
+def test_a_step_is_adamw_with_a_rate_and_a_decay_for_each_group(tokens, size, tied, frozen):
+    model = ladder.build(**SIZES, tied=tied)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(size).add_(0.01)  # also biases, which start at zero and would not show a decay
+    ladder.input_table(model).requires_grad_(not frozen)
+    batch = torch.from_numpy(tokens[:32] * 7 % 20).view(4, 8)
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    found = gradients(model, batch)
+    norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in found.values()))
+    assert norm < 0.9 if size < 1 else norm > 2
+    clipped = {name: gradient * min(1.0, 1.0 / (norm + 1e-6)) for name, gradient in found.items()}
+    optimizer = ladder.optimiser(model, ONE_STEP)
+    ladder.train(model, batch.flatten().numpy(), ONE_STEP, reached=lambda step, loss: None, optimizer=optimizer)
+    rate = 0.02 / 5  # the first of five steps of warmup
+    assert (TABLE in found) is not frozen and ("lm_head.weight" in before) is not tied
+    for name, weight in model.named_parameters():
+        if name not in found:
+            assert name == TABLE and torch.equal(weight, before[name])
+            continue
+        # The first step is the same for gradients of any size; only moments show that they were clipped.
+        moments = optimizer.state[weight]
+        assert torch.allclose(moments["exp_avg"].double(), 0.1 * clipped[name], rtol=1e-4, atol=1e-9), name
+        assert torch.allclose(moments["exp_avg_sq"].double(), 0.05 * clipped[name].square(), rtol=1e-4, atol=1e-12)
+        decay = 0.5 if name == TABLE else 0.1 if weight.ndim > 1 else 0.0
+        expected = after_one_step(before[name], clipped[name], rate=rate * (4 if name == TABLE else 1), decay=decay)
+        assert torch.allclose(weight.double(), expected, rtol=0, atol=2e-6), name
+        assert not torch.allclose(weight, before[name], rtol=0, atol=1e-3)
+
+
+def test_the_gradient_of_a_tied_table_is_that_of_both_of_its_uses(tokens):
+    tied, untied = ladder.build(**SIZES, tied=True), ladder.build(**SIZES)
+    assert tied.get_output_embeddings().weight is ladder.input_table(tied)
+    with torch.no_grad():
+        untied.get_output_embeddings().weight.copy_(ladder.input_table(tied))
+        for name, weight in tied.named_parameters():
+            untied.get_parameter(name).copy_(weight)
+    batch = torch.from_numpy(tokens[:32]).view(4, 8)
+    alone, both = gradients(untied, batch), gradients(tied, batch)
+    (output,) = [name for name in alone if name not in both]
+    assert torch.allclose(both[TABLE], alone[TABLE] + alone[output], atol=1e-7)
+    assert not torch.allclose(both[TABLE], alone[output], atol=1e-4)
+
+
+def test_a_tied_model_has_one_table_before_and_after_training(tokens):
+    model = ladder.build(**SIZES, tied=True)
+    ladder.train(model, tokens, SCHEDULE, reached=lambda step, loss: None)
+    assert model.get_output_embeddings().weight is ladder.input_table(model)
+    assert sum(weight.shape == (20, 16) for weight in model.parameters()) == 1
+    assert sum(weight.shape == (20, 16) for weight in ladder.build(**SIZES).parameters()) == 2
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 8])
+def test_depth_adds_blocks_of_the_same_shape(blocks):
+    model = ladder.build(**SIZES | {"blocks": blocks})
+    shapes = [[weight.shape for weight in block.parameters()] for block in model.gpt_neox.layers]
+    assert len(shapes) == blocks and all(shape == shapes[0] for shape in shapes)
+
+
+def test_the_input_table_does_not_depend_on_tying():
+    """So runs of one seed can be compared in pairs: they start from the same table."""
+    tables = [ladder.input_table(ladder.build(**SIZES, tied=tied)) for tied in (False, True)]
+    assert torch.equal(*tables)
+
+
+# Several steps, by transformers.
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+def test_transformers_own_trainer_ends_with_the_same_weights(tokens, tied, tmp_path):
+    pytest.importorskip("accelerate", reason="transformers' Trainer needs accelerate")
+    from torch.utils.data import SequentialSampler
+    from transformers import Trainer, TrainingArguments
+
+    class InOrder(Trainer):
+        def _get_train_sampler(self, dataset=None):
+            return SequentialSampler(self.train_dataset)
+
+    steps, stream = 12, np.random.default_rng(0).permutation(tokens)
+    schedule = ladder.Schedule(
+        steps=steps, batch=4, context=8, learning_rate=0.01, final_learning_rate=1.0, warmup=1, seed=0,
+        weight_decay=0.1, table_decay=0.1,
+    )  # fmt: skip
+    ours, theirs = ladder.build(**SIZES, tied=tied), ladder.build(**SIZES, tied=tied)
+    ours_losses = []
+    ladder.train(ours, stream, schedule, reached=lambda step, loss: ours_losses.append(loss))
+    arguments = TrainingArguments(
+        tmp_path, max_steps=steps, per_device_train_batch_size=4, learning_rate=0.01, lr_scheduler_type="constant",
+        adam_beta1=0.9, adam_beta2=0.95, max_grad_norm=1.0, weight_decay=0.1, optim="adamw_torch_fused", use_cpu=True,
+        logging_steps=1, report_to=[], save_strategy="no", disable_tqdm=True, seed=0,
+    )  # fmt: skip
+    rows = torch.from_numpy(stream[: steps * 32]).view(-1, 8)
+    trainer = InOrder(theirs, arguments, train_dataset=[{"input_ids": row, "labels": row} for row in rows])
+    trainer.train()
+    logged = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert logged == pytest.approx(ours_losses[1:], abs=1e-5)
+    start = ladder.build(**SIZES, tied=tied).state_dict()
+    for (name, weight), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(weight, other, rtol=0, atol=1e-6), name
+        assert not torch.allclose(weight, start[name], rtol=0, atol=1e-3)
