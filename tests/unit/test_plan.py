@@ -97,6 +97,13 @@ def test_what_the_ladder_has_trained_is_not_tuned_again(other, count):
     assert sum(training.suite == "tuning" for training in plan.trainings(changed(**other))) == count
 
 
+def test_experiments_beside_the_ladder_do_not_take_its_device():
+    made = plan.trainings(changed(device="cuda", input_table="frozen"))
+    assert {t.device for t in made if t.run} == {"cuda"} and {t.input_table for t in made if t.run} == {"frozen"}
+    assert {t.device for t in made if not t.run} == {"cpu"}
+    assert sum(t.input_table == "frozen" for t in made if not t.run) == 3  # warm starts whose table is frozen
+
+
 def test_jobs_side_by_side_end_with_the_longest():
     assert plan.side_by_side([5, 1, 1, 1, 1], 2) == 5
     assert plan.side_by_side([3, 3, 3], 2) == 6

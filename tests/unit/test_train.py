@@ -1,6 +1,7 @@
 """The command that trains a model does what calling `ladder` by hand does, and stops in one line where it cannot."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -165,8 +166,10 @@ def test_the_device_is_passed_on(study, monkeypatch):
     monkeypatch.setattr(torch.nn.Module, "to", lambda self, device: moved.append(device) or to(self, "cpu"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     assert command(study, "a", device="cuda") == 0
     assert moved[0] == torch.device("cuda")
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"  # without which torch refuses to be deterministic there
     assert [json.loads(path.read_text())["device"] for path in study.glob("runs/*/run.json")] == ["a GPU"]
     monkeypatch.undo()
     assert command(study, "b") == 0

@@ -9,6 +9,7 @@ import argparse
 import csv
 import json
 import math
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -54,6 +55,8 @@ def run(args: argparse.Namespace) -> None:
     logging.disable_progress_bar()  # of single files that are written
     device = choose_device(args.device)
     torch.use_deterministic_algorithms(True)
+    # Without it torch refuses matrix products on a GPU, since cuBLAS may sum in another order each time.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     if max(args.checkpoints) > args.steps:
         raise EmbscaleError(f"--checkpoints: {max(args.checkpoints)} comes after the last of --steps, {args.steps}")
     source = beir.corpus_file(args.corpus)

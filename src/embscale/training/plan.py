@@ -20,6 +20,7 @@ FEWEST_STEPS = 3  # that a measurement is of; the first one is slower and does n
 TOKENIZER_BYTES = 64  # of tokenizer.json for each token: that of the default study; each checkpoint has a copy
 
 TUNING, WARM_STARTS = "tuning", "warm starts"
+ALONE = {"input_table": "trained", "device": "cpu"}  # of experiments beside the runs of the ladder
 
 
 @dataclass(frozen=True)
@@ -128,12 +129,12 @@ def trainings(config: Mapping[str, Any]) -> list[Training]:
     done = {ladder[setting]} if study_runs.tuned_run(config) else set()
     for value in values:
         if value not in done:
-            settings = {**ladder, setting: value, "checkpoints": [ladder["steps"]], "input_table": "trained"}
+            settings = {**ladder, setting: value, "checkpoints": [ladder["steps"]], **ALONE}
             found.append(Training.of(TUNING, settings, rows, config["tuning"]["dim"], ladder["seeds"][0]))
     warm = config["warm_start"]
     for start in warm["starts"]:
-        frozen = {"input_table": "frozen" if start.endswith("frozen") else "trained"}
-        settings = {**ladder, **{name: warm[name] for name in ("steps", "checkpoints")}, **frozen}
+        settings = {**ladder, **{name: warm[name] for name in ("steps", "checkpoints")}, **ALONE}
+        settings |= {"input_table": "frozen"} if start.endswith("frozen") else {}
         found += [Training.of(WARM_STARTS, settings, rows, warm["dim"], seed) for seed in warm["seeds"]]
     return found
 
