@@ -319,3 +319,14 @@ def test_runs_of_the_ladder_have_names_and_settings_of_their_own():
     ]
     assert [run.settings["tied"] for run in made.values()] == [False, False, False, True]
     assert made["ladder-w16"].checkpoints == ["step0", "step9"]
+
+
+def test_a_shorter_variation_has_the_checkpoints_up_to_its_end():
+    from embscale.parameters.runs import ladders
+
+    ladder = {"steps": 9, "checkpoints": [0, 3, 9], "widths": [8], "seeds": [1]}
+    variations = {"short": {"steps": 5}, "own": {"steps": 5, "checkpoints": [0, 5]}, "tied": {"tied": True}}
+    found = ladders(ladder | {"variations": variations})
+    assert {name: settings["checkpoints"] for name, settings in found.items()} == {
+        "ladder": [0, 3, 9], "ladder-short": [0, 3], "ladder-own": [0, 5], "ladder-tied": [0, 3, 9]
+    }  # fmt: skip

@@ -42,13 +42,23 @@ def suite_of(variation: str) -> str:
 
 
 def ladders(ladder: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Settings of the ladder and of its variations by suite; a variation names what differs.
+    """Settings of the ladder and of its variations by suite.
+
+    A variation names what differs.  One of fewer steps has the ladder's checkpoints up to there, unless it names its
+    own.
 
     Args:
         ladder: the parameters of the ladder.
     """
-    variations = {suite_of(name): {**ladder, **other} for name, other in ladder["variations"].items()}
-    return {BASE: dict(ladder), **variations}
+    return {BASE: dict(ladder)} | {
+        suite_of(name): {**ladder, **_checkpoints(ladder, other), **other}
+        for name, other in ladder["variations"].items()
+    }
+
+
+def _checkpoints(ladder: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, list[int]]:
+    """The ladder's checkpoints within the steps of a variation."""
+    return {"checkpoints": [step for step in ladder["checkpoints"] if step <= other.get("steps", ladder["steps"])]}
 
 
 def all_runs(ladder: Mapping[str, Any]) -> dict[str, Training]:
