@@ -198,7 +198,7 @@ IMPOSSIBLE = [
     ("heads", {"head_width": 24}, "ladder.variations.heads.widths: 16 is no multiple of ladder.variations.heads.head_"),
     (
         "short",
-        {"steps": 50},
+        {"steps": 50, "checkpoints": [0, 400]},
         "ladder.variations.short.checkpoints: 400 comes after the last of ladder.variations.short.",
     ),
     ("w64", {"blocks": 8}, "ladder.variations.w64: its suite would have the name of a model, ladder-w64; choose an"),
@@ -219,13 +219,16 @@ IMPOSSIBLE = [
     "values, line",
     [
         *(({"ladder__variations": {name: other}}, line) for name, other, line in IMPOSSIBLE),
-        ({"ladder__left_out": ["ladder-w64"]}, "ladder.left_out: ladder-w64 is the first run of its model, which the"),
         (
-            {"ladder__widths": [64], "ladder__left_out": ["ladder-w32-seed2"]},
+            {"ladder__left_out": {"ladder-w64": "diverged"}},
+            "ladder.left_out: ladder-w64 is the first run of its model, which the",
+        ),
+        (
+            {"ladder__widths": [64], "ladder__left_out": {"ladder-w32-seed2": "diverged"}},
             "ladder.left_out: ladder-w32-seed2 is no run of the study; there are ladder-w64-seed2, ladder-w64-seed3",
         ),
         (
-            {"ladder__seeds": [1], "ladder__left_out": ["ladder-w32-seed2"]},
+            {"ladder__seeds": [1], "ladder__left_out": {"ladder-w32-seed2": "diverged"}},
             "ladder.left_out: ladder-w32-seed2 is no run of the study; there are no further runs",
         ),
         ({"ladder__widths": [24]}, "ladder.widths: 24 is no multiple of ladder.head_width, 16"),
@@ -294,7 +297,7 @@ def test_variations_that_can_be_trained_are_let_through():
         "tied": {"tied": True},
         "deep": {"tied": True, "blocks": 8},
     }
-    check_study(changed(ladder__variations=variations, ladder__left_out=["ladder-deep-w64-seed2"]))
+    check_study(changed(ladder__variations=variations, ladder__left_out={"ladder-deep-w64-seed2": "diverged"}))
 
 
 def test_two_variations_do_not_train_the_same_runs():
@@ -307,7 +310,7 @@ def test_runs_of_the_ladder_have_names_and_settings_of_their_own():
         "widths": [16, 32],
         "seeds": [4, 7],
         "checkpoints": [9, 0],
-        "left_out": ["ladder-w32-seed7"],
+        "left_out": {"ladder-w32-seed7": "diverged"},
     }
     made = runs.runs(ladder | {"variations": {"tied": {"tied": True, "widths": [16], "seeds": [5]}}})
     assert list(made) == ["ladder-w16", "ladder-w16-seed7", "ladder-w32", "ladder-tied-w16"]

@@ -1,11 +1,11 @@
 """Training runs that are interrupted end in the same bytes, and no run takes up what is not its own."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,9 +30,14 @@ def schedule(steps=9, **other):
 
 def a_run(root, *, tokens=TOKENS, shape=SHAPE, input_table="trained", **other):
     about = runs.description(
-        shape=shape, schedule=schedule(**other), input_table=input_table, training=tokens, unseen=tokens[:64], threads=1,
+        shape=shape,
+        schedule=schedule(**other),
+        input_table=input_table,
+        training=tokens,
+        unseen=tokens[:64],
+        threads=1,
         device=CPU,
-    )  # fmt: skip
+    )
     return runs.Run(root, about)
 
 
@@ -188,7 +193,7 @@ def test_a_full_disk_leaves_the_state_before(tmp_path, monkeypatch):
         raise runs.SafetensorError("No space left on device")
 
     monkeypatch.setattr(runs, "save_file", full)
-    with pytest.raises(EmbscaleError, match="cannot write.*No space left"):
+    with pytest.raises(EmbscaleError, match=r"cannot write.*No space left"):
         train(a_run(tmp_path))
     monkeypatch.undo()
     assert {path.name: path.read_bytes() for path in a_run(tmp_path).folder.glob("state*")} == before
@@ -211,7 +216,7 @@ test_runs.train(run, steps=300, checkpoints=[0, 150, 300])
 
 @pytest.mark.long
 def test_a_killed_process_ends_in_the_same_bytes(tmp_path):
-    program = PROGRAM.format(tests=os.path.dirname(__file__), root=str(tmp_path / "killed"))
+    program = PROGRAM.format(tests=str(Path(__file__).parent), root=str(tmp_path / "killed"))
     random = np.random.default_rng(1)
     killed = 0
     for _ in range(4):

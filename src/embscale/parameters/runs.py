@@ -57,8 +57,9 @@ def ladders(ladder: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _checkpoints(ladder: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, list[int]]:
-    """The ladder's checkpoints within the steps of a variation."""
-    return {"checkpoints": [step for step in ladder["checkpoints"] if step <= other.get("steps", ladder["steps"])]}
+    """The ladder's checkpoints within the steps of a variation, if there are any."""
+    within = [step for step in ladder["checkpoints"] if step <= other.get("steps", ladder["steps"])]
+    return {"checkpoints": within} if within else {}
 
 
 def all_runs(ladder: Mapping[str, Any]) -> dict[str, Training]:
