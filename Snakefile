@@ -27,6 +27,7 @@ try:
         Ablations,
         Epochs,
         Fits,
+        Forward,
         Geometry,
         GridConditions,
         LogitLens,
@@ -42,6 +43,7 @@ try:
     from embscale.parameters.schema import group_of
     from embscale.parameters.scores import (
         Bootstrap,
+        ClusterSeed,
         Lengths,
         Metrics,
         Shuffling,
@@ -205,6 +207,8 @@ rule chapter_scores:
         rules.factors.output,
         expand(rules.words.output, model=PROBED),
         rules.query_frequency.output,
+        expand(rules.layer_scores.output, model=LAYERS_SCORED),
+        rules.layer_estimates.output,
         rules.task_correlation.output,
 
 

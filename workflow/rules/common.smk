@@ -61,6 +61,17 @@ LAYER_MODELS = [
     if SUITES[model] in config["layers"]["suites"]
     and (model in LADDER or FETCHED[model, CHECKPOINTS[model][-1]].whole_available)
 ]
+# Models of which every layer is scored: of those trained here, the first runs of each width.
+LAYERS_SCORED = [
+    *(
+        run
+        for run, training in RUNS.items()
+        if training.suite in config["layers"]["suites"]
+        if training.seed
+        in training.settings["seeds"][: config["scores"]["layers"]["runs"]]
+    ),
+    *(model for model in LAYER_MODELS if model not in RUNS),
+]
 OWN_TASKS = [config["corpus"]["task"], config["corpus"]["code_task"]]
 TASKS = [*OWN_TASKS, *config["tasks"]]
 
@@ -287,6 +298,18 @@ def table_file(model, checkpoint):
         tuned = STATIC[model][1] == config["tuning"]["dim"]
         return STUDY / ("tuning" if tuned else "static") / f"{model}.safetensors"
     return home(trained_here(model)) / "tables" / model / f"{checkpoint}.safetensors"
+
+
+def layer_checkpoints(model):
+    """Checkpoints of which every layer is scored: evenly spread over those that are there as a whole, up to the last."""
+    there = [
+        name
+        for name in CHECKPOINTS[model]
+        if model in RUNS or FETCHED[model, name].whole_available
+    ]
+    count = min(config["scores"]["layers"]["checkpoints"], len(there))
+    apart = (len(there) - 1) / max(1, count - 1)
+    return [there[-1 - round(apart * place)] for place in reversed(range(count))]
 
 
 # Flags of embscale extract for a checkpoint's other tables.

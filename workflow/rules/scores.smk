@@ -57,6 +57,49 @@ rule score:
         " --threads {threads} --per-query {output.scores:q} 2> {log:q}"
 
 
+rule layer_scores:
+    """Score every layer of a model on the main task, as tables are scored."""
+    input:
+        code=command_sources("layer-scores"),
+        checkpoints=lambda wildcards: [
+            file
+            for checkpoint in layer_checkpoints(wildcards.model)
+            for file in checkpoint_files(wildcards.model, checkpoint)
+        ],
+        tokens=lambda wildcards: expand(
+            rules.tokenize.output.tokens,
+            task=config["corpus"]["task"],
+            tokenizer=TOKENIZERS[wildcards.model],
+        ),
+        task=task_files(config["corpus"]["task"]),
+    output:
+        scores="<results>/layer_scores/{model}.parquet",
+        note="<results>/layer_scores/{model}.parquet.note.json",
+    log:
+        "<logs>/layer_scores/{model}.log",
+    benchmark:
+        "<benchmarks>/layer_scores/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        checkpoints=lambda wildcards: [
+            f"{step_of(checkpoint)}={checkpoint_folder(wildcards.model, checkpoint)}"
+            for checkpoint in layer_checkpoints(wildcards.model)
+        ],
+        task=Path(task_files(config["corpus"]["task"])[0]).parent,
+        length=config["scores"]["lengths"][0],
+        metric=config["scores"]["primary_metric"],
+        forward=group_flags(Forward, config["layers"]),
+        clusters=group_flags(ClusterSeed, config["scores"]),
+        suite=lambda wildcards: SUITES[wildcards.model],
+        run=lambda wildcards: run_flags(wildcards.model),
+        tokenizer=lambda wildcards: TOKENIZERS[wildcards.model],
+    shell:
+        "python src/embscale layer-scores {params.checkpoints:q} --beir {params.task:q} --tokens {input.tokens:q}"
+        " --length {params.length} --metric {params.metric} {params.forward} {params.clusters} --suite {params.suite}"
+        " {params.run} --tokenizer-name {params.tokenizer} --threads {threads} --output {output.scores:q} 2> {log:q}"
+
+
 use rule tokenize as tokenize_otherwise with:
     output:
         tokens="<results>/tokens/{task}/{tokenizer}.{special_tokens}.safetensors",
@@ -544,6 +587,41 @@ rule query_frequency:
     shell:
         "python src/embscale query-frequency {input.scores:q} --beir {params.task:q} --tokens {input.tokens:q}"
         " --variants {params.variants} {params.where} {params.bootstrap} --output {output.rows:q} 2> {log:q}"
+
+
+rule layer_estimates:
+    """Average the scores of layers over runs, and compare them with the table and with random tables."""
+    input:
+        code=command_sources("layer-estimates"),
+        layers=expand(rules.layer_scores.output.scores, model=LAYERS_SCORED),
+        controls=[
+            *expand(
+                rules.score_random.output.scores,
+                task=config["corpus"]["task"],
+                tokenizer=dict.fromkeys(TOKENIZERS[model] for model in LAYERS_SCORED),
+                width=config["scores"]["random"]["dims"],
+            ),
+            *expand(
+                rules.score_references.output.scores,
+                task=config["corpus"]["task"],
+                tokenizer=dict.fromkeys(TOKENIZERS[model] for model in LAYERS_SCORED),
+            ),
+        ],
+    output:
+        rows="<results>/layer_scores.csv",
+        note="<results>/layer_scores.csv.note.json",
+    log:
+        "<logs>/layer_estimates.log",
+    benchmark:
+        "<benchmarks>/layer_estimates.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        where=flags("--where", PRIMARY_SCORES),
+        bootstrap=BOOTSTRAP,
+    shell:
+        "python src/embscale layer-estimates {input.layers:q} --controls {input.controls:q} {params.where}"
+        " {params.bootstrap} --output {output.rows:q} 2> {log:q}"
 
 
 rule task_correlation:

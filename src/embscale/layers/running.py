@@ -310,7 +310,7 @@ def extract(
     run = {"header_sha256": hashlib.sha256(planned.header).hexdigest(), "batch": batch}
     done = _begun(part, record, run, planned.size)
     tell, recorded_at = progress("states", len(groups)), time.monotonic()
-    with part.open("r+b") as file, torch.inference_mode(), _recording(parts) as outputs:
+    with part.open("r+b") as file, torch.inference_mode(), recording(parts) as outputs:
         for number, texts in enumerate(groups[done:], done + 1):
             ids = np.stack([sample.tokens[text] for text in texts]).astype(np.int64)
             on_device = torch.from_numpy(ids).to(parts.embedding.weight.device)
@@ -329,7 +329,7 @@ def extract(
             for layer in layers:
                 values = outputs.pop(layer)[:, first_position:]
                 values = values.half() if half else values
-                if (text := _not_finite(values)) is not None:
+                if (text := not_finite(values)) is not None:
                     part.unlink()
                     record.unlink(missing_ok=True)
                     cause = "is it beyond 65504, where float16 ends?" if half else "is the checkpoint whole?"
@@ -375,7 +375,7 @@ def _begun(part: Path, record: Path, run: Mapping[str, Any], size: int) -> int:
 
 
 @contextlib.contextmanager
-def _recording(parts: Anatomy) -> Iterator[dict[str, torch.Tensor]]:
+def recording(parts: Anatomy) -> Iterator[dict[str, torch.Tensor]]:
     """Record, in the yielded dict, the input of block 1 and the outputs of all blocks and the final norm."""
     outputs: dict[str, torch.Tensor] = {}
     modules = {f"block {i}": block for i, block in enumerate(parts.blocks, 1)}
@@ -396,7 +396,7 @@ def _recording(parts: Anatomy) -> Iterator[dict[str, torch.Tensor]]:
         yield outputs
 
 
-def _not_finite(values: torch.Tensor) -> int | None:
+def not_finite(values: torch.Tensor) -> int | None:
     """The first of ``[texts, positions, width]`` that holds a value that is not finite, if there is one."""
     # A sum is finite only if all values are, and needs one pass and no copy.
     if math.isfinite(values.sum()):

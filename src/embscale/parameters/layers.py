@@ -72,12 +72,18 @@ class Sample(Choice):
 
 
 @dataclass(frozen=True)
-class Running:
-    """How a model runs over the texts."""
+class Forward:
+    """How a model runs over texts."""
 
     batch: Annotated[Count, "texts in one forward pass; changes nothing but rounding"]
     precision: Annotated[Precision, "of weights and forward pass"]
     device: Annotated[Device, "where models run and classifiers are fitted; auto is cuda where there is one"]
+
+
+@dataclass(frozen=True)
+class Running(Forward):
+    """How a model runs over the texts whose hidden states are stored."""
+
     storage_gb: Annotated[Positive, "larger files of hidden states are refused (1 GB is 10^9 bytes)"]
 
 

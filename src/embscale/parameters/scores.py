@@ -32,6 +32,21 @@ class Bootstrap:
 
 
 @dataclass(frozen=True)
+class ClusterSeed:
+    """How queries that belong together are found, without the resampling of them."""
+
+    bootstrap_seed: Annotated[Seed, "of the resampling"]
+
+
+@dataclass(frozen=True)
+class LayerScores:
+    """Which checkpoints have every layer scored, of the suites in layers.suites; texts run through each of them."""
+
+    checkpoints: Annotated[Count, "of each run, evenly spread over those there are, the last always among them"]
+    runs: Annotated[Count, "of each width, the first of them; with one, intervals are over queries alone"]
+
+
+@dataclass(frozen=True)
 class RandomTables:
     """The random tables that others are compared with."""
 
@@ -92,6 +107,7 @@ class Scores(Bootstrap, Shuffling, TableVariants, Lengths, Metrics):
     primary_metric: Annotated[Metric, "the one that figures show"]
     random: RandomTables
     factors: Factors
+    layers: LayerScores
 
 
 @dataclass(frozen=True)
