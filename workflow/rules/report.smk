@@ -62,6 +62,8 @@ FIGURE_ROWS = {
     ),
     "layer_structure": expand(rules.geometry.output.structure, model=LAYER_MODELS),
     "layer_spread": expand(rules.geometry.output.structure, model=LAYER_MODELS),
+    "layer_scores": [rules.layer_estimates.output.rows],
+    "layer_score_steps": [rules.layer_estimates.output.rows],
     "layer_lens": expand(rules.logit_lens.output.rows, model=LENS_MODELS),
     **{
         f"primer_{of_table}": expand(
@@ -157,6 +159,7 @@ rule numbers:
             else []
         ),
         probes=expand(rules.probe.output.rows, model=LAYER_MODELS),
+        layer_scores=rules.layer_estimates.output.rows,
         primer=[
             *expand(
                 rules.primer_of_table.output.rows,
@@ -213,7 +216,7 @@ rule numbers:
         "python src/embscale numbers --study {params.study} --task {params.task:q} --estimates {input.estimates:q}"
         " --differences {input.differences:q} {params.where} --metrics {params.metrics} --length {params.length}"
         " --inventory {input.inventory:q} {params.other_tasks} --probes {input.probes:q}"
-        " --texts {params.texts:q} --primer {input.primer:q} --losses {input.losses:q}"
+        " --layer-scores {input.layer_scores:q} --texts {params.texts:q} --primer {input.primer:q} --losses {input.losses:q}"
         " --vocab-size {params.vocab_size} --kept {params.kept:q} --recorded {params.record:q}"
         " --figures {input.figures:q} --variables {output.variables:q} --tables {params.tables:q} 2> {log:q}"
 

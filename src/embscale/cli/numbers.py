@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--other-tasks", type=Path, action="append", default=[], metavar="CSV", help="from embscale evaluate"
     )
     parser.add_argument("--probes", type=Path, nargs="+", required=True, help="from embscale probe")
+    parser.add_argument("--layer-scores", type=Path, required=True, metavar="CSV", help="from embscale layer-estimates")
     parser.add_argument("--texts", required=True, help="texts of the hidden states: heldout, or a data set's name")
     parser.add_argument(
         "--primer", type=Path, nargs="+", required=True, help="lookup.csv and others, from embscale primer"
@@ -68,6 +69,7 @@ def run(args: argparse.Namespace) -> None:
         args.inventory,
         *args.other_tasks,
         *args.probes,
+        args.layer_scores,
         *args.primer,
         *args.losses,
         *kept_results.compared_files(args.kept, args.recorded),
@@ -93,6 +95,7 @@ def run(args: argparse.Namespace) -> None:
             ),
             "scores": numbers.score_numbers(rows, differences, **main, length=args.length),
             "layers": numbers.layer_numbers(probes, args.texts),
+            "layer_scores": numbers.layer_score_numbers(tidy.read([args.layer_scores], (), where=[])),
             "primer": primer_numbers(**{path.stem: tidy.read([path], (), where=[]) for path in args.primer}),
             "ladder": {name: str(training[0]["params"][name]) for name in ("blocks", "steps", "context", "batch")}
             | {"tokens": f"{max(int(rows['tokens'].max()) for several in losses.values() for rows in several):,}"},

@@ -227,6 +227,55 @@ def layer_numbers(probes: pd.DataFrame, texts: str) -> Variables:
     }
 
 
+def layer_score_numbers(rows: pd.DataFrame) -> Variables:
+    """What layers of the ladder score, and whether the last block scores above or below its controls.
+
+    Args:
+        rows: of ``layer_scores.csv``, of one task, metric and length.
+    """
+    own = rows[(rows["suite"] == LADDER) & rows["layer_number"].notna()]
+    if own.empty:
+        return dict.fromkeys(LAYER_SCORES, NOT_RUN)
+    last = last_checkpoint(own)
+    blocks = last[last["layer"].str.startswith("block ") & (last["layer"] != "block input")]
+    deepest = blocks["layer_number"] == blocks.groupby("model")["layer_number"].transform("max")
+    score = last[last["quantity"] == "score"].replace({"layer": {"embedding": "table"}})
+    widest = score[score["width"] == score["width"].max()].set_index("layer")
+    first = own[(own["step"] == 0) & (own["layer"] == "block 1")]
+    return {
+        "step": f"{last['step'].max():.0f}",
+        "runs": runs_label(int(last["runs"].max())),
+        "over": "queries alone" if last["runs"].max() == 1 else "runs and queries",
+        "widest": f"{score['width'].max():.0f}",
+        "widest_table": interval(widest.loc["table"]),
+        "widest_last": interval(widest.loc[blocks.loc[deepest, "layer"].iloc[-1]]),
+        "widest_best": str(widest["value"].idxmax()),
+        "best_is_table": _layers_where_best(score, "table"),
+        "last_against_table": _layer_sides(blocks[deepest], "table"),
+        "last_against_random": _layer_sides(blocks[deepest], "random"),
+        "last_against_untrained": _layer_sides(blocks[deepest], "untrained"),
+        "untrained_against_table": _layer_sides(first, "table"),
+    }
+
+
+LAYER_SCORES = (
+    "step", "runs", "over", "widest", "widest_table", "widest_last", "widest_best", "best_is_table",
+    "last_against_table", "last_against_random", "last_against_untrained", "untrained_against_table",
+)  # fmt: skip
+
+
+def _layer_sides(rows: pd.DataFrame, against: str) -> str:
+    """At how many widths a layer scores above or below a control, or that there is none."""
+    found = where(rows, quantity="difference", against=against)
+    return sides(found).replace("all 1 widths", "the only width") if len(found) else NOT_RUN
+
+
+def _layers_where_best(score: pd.DataFrame, layer: str) -> str:
+    """At how many widths a layer scores highest of all layers: ``3 of 4 widths``."""
+    best = score.loc[score.groupby("width")["value"].idxmax(), "layer"]
+    return f"{int((best == layer).sum())} of {len(best)} widths"
+
+
 def score_table(rows: pd.DataFrame, *, metrics: Sequence[str]) -> str:
     """Markdown rows of what tables score as they are, by task, metric and width, beside their controls and chance.
 

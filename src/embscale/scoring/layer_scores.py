@@ -23,14 +23,14 @@ from embscale.statistics.two_way import Resamples
 from embscale.texts.beir import RetrievalData
 from embscale.texts.tokens import TokenisedTexts
 
+EMBEDDING = "embedding"  # the layer that is the table, as in `embscale.layers.names`
 TABLE, UNTRAINED, CHANCE = "table", "untrained", "chance"
 SCORE, DIFFERENCE = "score", "difference"
 NOTHING = "none"  # what a score is compared with
 
 # Groups of scores that are compared: the same task in the same way.
 SAME = ["tokenizer", "pooling", "special_tokens", "task", "length", "metric"]
-OF_LAYER = ["layer", "layer_number"]
-CELL = ["suite", "model", "step", "width", *OF_LAYER]
+CELL = ["suite", "width", "model", "step", "layer_number", "layer"]
 COLUMNS = [
     *CELL, *SAME, "quantity", "against", "value", "ci_low", "ci_high", "p", "runs", "control_runs", "n", "clusters",
 ]  # fmt: skip
@@ -166,9 +166,8 @@ def _controls(cell: _Cell, place: dict[tuple[Any, ...], int]) -> Iterator[tuple[
         return place.get(tuple((keys | changes).values()))
 
     nowhere = {"step": NONE, "layer": "", "layer_number": NONE}
-    table = next((key for key in place if key[:4] == tuple(keys.values())[:4] and key[5] == 0), None)
     candidates = {
-        TABLE: place[table] if table and keys["layer_number"] else None,
+        TABLE: find(layer_number=0, layer=EMBEDDING) if keys["layer_number"] else None,
         UNTRAINED: find(step=0) if keys["step"] > 0 else None,
         RANDOM: find(suite=RANDOM, model=RANDOM, **nowhere),
         CHANCE: find(suite=REFERENCE, model=CHANCE, width=NONE, **nowhere),

@@ -1,0 +1,92 @@
+"""Retrieval score of every layer of the ladder's models at several steps of training, beside random tables."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from embscale.figures import NothingToShow
+from embscale.plotting import tables, theme
+from embscale.plotting.layers import layer_name, name_layers
+from embscale.rows.labels import PERCENT, metric_label
+from embscale.rows.selection import LADDER, references
+
+COLUMNS = (
+    "suite", "model", "step", "width", "layer", "layer_number", "metric", "quantity", "against", "value", "ci_low",
+    "ci_high", "runs", "n", "clusters",
+)  # fmt: skip
+STEPS = 6  # that are drawn, spread evenly over those that were scored
+LEVELS = {"bm25": "-.", "chance": ":"}
+NAMES = {"bm25": "BM25", "chance": "chance"}
+
+
+def _shown(rows: pd.DataFrame) -> pd.DataFrame:
+    """Scores of every layer of the ladder at the steps that are drawn."""
+    scores = rows[(rows["quantity"] == "score") & rows["layer_number"].notna() & (rows["suite"] == LADDER)]
+    steps = np.sort(scores["step"].dropna().unique())
+    if len(steps) < 2:
+        raise NothingToShow("Layers of the ladder were scored at no more than one step of training: **not run**.")
+    chosen = steps[np.unique(np.linspace(0, len(steps) - 1, min(STEPS, len(steps))).round().astype(int))]
+    return scores[scores["step"].isin(chosen)].sort_values(["width", "step", "layer_number"], kind="stable")
+
+
+def draw(rows: pd.DataFrame) -> Figure:
+    """A panel for each width, a line for each step, the latest lightest; scores on a logarithmic axis."""
+    shown = _shown(rows)
+    widths, steps = sorted(shown["width"].unique()), sorted(shown["step"].unique())
+    colours = dict(zip(steps, theme.ordered_colours(len(steps)), strict=True))
+    random = rows[(rows["suite"] == "random") & (rows["quantity"] == "score")].set_index("width")["value"]
+    levels = references(rows.assign(table=rows["suite"]))["value"]
+    lines = math.ceil(len(widths) / 2)
+    figure = theme.figure(height=0.9 + 2.7 * lines)
+    grid = figure.subplots(lines, 2, squeeze=False, sharex=True, sharey=True).ravel()
+    for axes, width in zip(grid, widths, strict=False):
+        of_width = shown[shown["width"] == width]
+        for step, line in of_width.groupby("step", sort=True):
+            tables.line(axes, line, colour=colours[step], by="layer_number", label=f"step {step:.0f}")
+        if width in random.index:
+            height, colour = random[width] * PERCENT, tables.COLOURS["random"]
+            axes.axhline(height, color=colour, linestyle="--", linewidth=1.6, label="random tables")
+        for name, style in LEVELS.items():
+            if name in levels.index:
+                height = levels[name] * PERCENT
+                axes.axhline(height, color=theme.INK, linestyle=style, linewidth=1.2, label=NAMES[name])
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        layers = of_width.drop_duplicates("layer_number")
+        name_layers(axes, layers["layer_number"].to_numpy(), list(layers["layer"]))
+        axes.set_xlabel("")
+        axes.set_title(f"width {width:.0f}")
+    for axes in grid[len(widths) :]:
+        axes.set_axis_off()
+    for axes in grid[::2]:
+        axes.set_ylabel(metric_label(rows))
+    for axes in grid[max(0, len(widths) - 2) : len(widths)]:
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel("layer (number of the block)")
+    # Steps first, in their order, then the levels.
+    handles, names = grid[0].get_legend_handles_labels()
+    order = sorted(range(len(names)), key=lambda place: not names[place].startswith("step "))
+    figure.legend([handles[place] for place in order], [names[place] for place in order], loc="outside lower center", ncols=3)
+    return figure
+
+
+def describe(rows: pd.DataFrame) -> str:
+    """What the figure shows: scores of the table and of the last layer at each step and width."""
+    shown, parts = _shown(rows), []
+    for width, of_width in shown.groupby("width", sort=True):
+        words = []
+        for step, line in of_width.groupby("step", sort=True):
+            ends = [
+                f"{layer_name(row.layer, long=True)} {row.value * PERCENT:.2f}"
+                for row in (line.iloc[0], line.iloc[-1])
+            ]  # fmt: skip
+            words.append(f"step {step:.0f}, {' and '.join(ends)}")
+        parts.append(f"width {width:.0f}: {'; '.join(words)}")
+    return (
+        f"Lines of {metric_label(rows)} on a logarithmic axis by layer, a panel for each width and a line for each step "
+        f"of training; over {tables.over(shown)}. {'. '.join(parts)}."
+    )

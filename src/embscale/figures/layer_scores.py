@@ -1,0 +1,93 @@
+"""Retrieval score of every layer of each model, from random tables and the model's own table to the last layer."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from embscale.figures import NothingToShow
+from embscale.plotting import tables, theme
+from embscale.plotting.layers import layer_name, name_layers
+from embscale.rows.labels import PERCENT, interval, metric_label, ordered_suites
+from embscale.rows.selection import last_checkpoint, references
+
+COLUMNS = (
+    "suite", "model", "step", "width", "layer", "layer_number", "metric", "quantity", "against", "value", "ci_low",
+    "ci_high", "runs", "n", "clusters",
+)  # fmt: skip
+LEVELS = {"bm25": "BM25", "chance": "chance"}
+
+
+def _shown(rows: pd.DataFrame) -> pd.DataFrame:
+    """Scores of every layer at each model's last step."""
+    scores = rows[(rows["quantity"] == "score") & rows["layer_number"].notna()]
+    if scores.empty:
+        raise NothingToShow("No layer was scored (`layers.suites` in the study's parameters): **not run**.")
+    return last_checkpoint(scores).sort_values(["width", "model", "layer_number"], kind="stable")
+
+
+def _random(rows: pd.DataFrame) -> pd.DataFrame:
+    """Scores of random tables, by width."""
+    return rows[(rows["suite"] == "random") & (rows["quantity"] == "score")].set_index("width")
+
+
+def _panel(axes: Axes, models: list[pd.DataFrame], rows: pd.DataFrame) -> None:
+    """Lines of the models of a suite, random tables left of them."""
+    deepest = max(models, key=len)
+    same = all(list(line["layer"]) == list(deepest["layer"]) for line in models)
+    last, random, labels = len(deepest) - 1, _random(rows), []
+    for colour, line in zip(theme.ordered_colours(len(models)), models, strict=True):
+        width = line["width"].iloc[0]
+        # Models of other depths are stretched: their tables and last layers stand above each other.
+        placed = line.assign(place=line["layer_number"] * (last / max(1, len(line) - 1)))
+        x, y = tables.line(axes, placed, colour=colour, by="place")
+        labels.append((float(x[-1]), float(y[-1]), f"width {width:.0f}", theme.INK))
+        if width in random.index:
+            control = random.loc[[width]].assign(place=-1.0)
+            style = {"marker": "D", "markerfacecolor": "white"}
+            tables.line(axes, control, colour=tables.COLOURS["random"], by="place", **style)
+            beside = [random.loc[width, "value"] * PERCENT, y[0]]
+            axes.plot([-1, 0], beside, color=tables.COLOURS["random"], linestyle="--", linewidth=1.2, zorder=1)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_xlim(-1.4, last + 0.1)
+    levels = references(rows.assign(table=rows["suite"]))["value"]
+    labels += [tables.level(axes, levels[name], last, words) for name, words in LEVELS.items() if name in levels.index]
+    if same:
+        name_layers(axes, deepest["layer_number"].to_numpy(), list(deepest["layer"]))
+        axes.set_xticks([-1, *axes.get_xticks()], ["random\ntable", *(text.get_text() for text in axes.get_xticklabels())])
+    else:
+        axes.set_xticks([-1, 0, last], ["random\ntable", "table", "last layer"])
+    axes.set_ylabel(metric_label(rows))
+    theme.end_labels(axes, labels)
+
+
+def draw(rows: pd.DataFrame) -> Figure:
+    """A panel for each suite, with a line for each model over its layers; scores on a logarithmic axis."""
+    shown = _shown(rows)
+    suites = ordered_suites(shown)
+    figure = theme.figure(height=0.6 + 4.0 * len(suites))
+    for axes, suite in zip(figure.subplots(len(suites), 1, squeeze=False)[:, 0], suites, strict=True):
+        of_suite = shown[shown["suite"] == suite]
+        _panel(axes, [line for _, line in of_suite.groupby(["width", "model"], sort=True)], rows)
+        if len(suites) > 1:
+            axes.set_title(suite)
+    return figure
+
+
+def describe(rows: pd.DataFrame) -> str:
+    """What the figure shows: at each width the scores of random tables, the table, and the last layers."""
+    shown, random, parts = _shown(rows), _random(rows), []
+    for model, line in shown.groupby("model", sort=False):
+        width = line["width"].iloc[0]
+        before = f"random tables {interval(random.loc[width])}, " if width in random.index else ""
+        words = [f"{layer_name(row['layer'], long=True)} {interval(row)}" for _, row in line.iterrows()]
+        parts.append(f"{model}: {before}{', '.join(words)}")
+    levels = references(rows.assign(table=rows["suite"]))["value"] * PERCENT
+    words = [f"{name} {levels[key]:.2f}" for key, name in LEVELS.items() if key in levels.index]
+    return (
+        f"Lines of {metric_label(rows)} on a logarithmic axis by layer, of random tables, of the model's table, of each "
+        f"block and after the final norm; over {tables.over(shown)}. {'; '.join(parts)}. "
+        f"Without a model: {', '.join(words)}."
+    )
