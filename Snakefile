@@ -62,6 +62,7 @@ try:
         WarmRuns,
     )
     from embscale.checkpoints.suites import check_pinned, has_token, plan_study
+    from embscale.rows.spread import evenly
     from guards import (
         RunLock,
         drop_conda_if_missing,

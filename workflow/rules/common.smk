@@ -301,15 +301,13 @@ def table_file(model, checkpoint):
 
 
 def layer_checkpoints(model):
-    """Checkpoints of which every layer is scored: evenly spread over those that are there as a whole, up to the last."""
+    """Checkpoints of which every layer is scored: of those that are there as a whole."""
     there = [
         name
         for name in CHECKPOINTS[model]
         if model in RUNS or FETCHED[model, name].whole_available
     ]
-    count = min(config["scores"]["layers"]["checkpoints"], len(there))
-    apart = (len(there) - 1) / max(1, count - 1)
-    return [there[-1 - round(apart * place)] for place in reversed(range(count))]
+    return evenly(there, config["scores"]["layers"]["checkpoints"])
 
 
 # Flags of embscale extract for a checkpoint's other tables.

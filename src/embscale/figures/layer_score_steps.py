@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -13,6 +12,7 @@ from embscale.plotting import tables, theme
 from embscale.plotting.layers import layer_name, name_layers
 from embscale.rows.labels import PERCENT, metric_label
 from embscale.rows.selection import LADDER, references
+from embscale.rows.spread import evenly
 
 COLUMNS = (
     "suite", "model", "step", "width", "layer", "layer_number", "metric", "quantity", "against", "value", "ci_low",
@@ -26,11 +26,12 @@ NAMES = {"bm25": "BM25", "chance": "chance"}
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     """Scores of every layer of the ladder at the steps that are drawn."""
     scores = rows[(rows["quantity"] == "score") & rows["layer_number"].notna() & (rows["suite"] == LADDER)]
-    steps = np.sort(scores["step"].dropna().unique())
+    steps = sorted(scores["step"].dropna().unique())
     if len(steps) < 2:
         raise NothingToShow("Layers of the ladder were scored at no more than one step of training: **not run**.")
-    chosen = steps[np.unique(np.linspace(0, len(steps) - 1, min(STEPS, len(steps))).round().astype(int))]
-    return scores[scores["step"].isin(chosen)].sort_values(["width", "step", "layer_number"], kind="stable")
+    return scores[scores["step"].isin(evenly(steps, STEPS))].sort_values(
+        ["width", "step", "layer_number"], kind="stable"
+    )
 
 
 def draw(rows: pd.DataFrame) -> Figure:
@@ -68,9 +69,9 @@ def draw(rows: pd.DataFrame) -> Figure:
         axes.tick_params(labelbottom=True)
         axes.set_xlabel("layer (number of the block)")
     # Steps first, in their order, then the levels.
-    handles, names = grid[0].get_legend_handles_labels()
-    order = sorted(range(len(names)), key=lambda place: not names[place].startswith("step "))
-    figure.legend([handles[place] for place in order], [names[place] for place in order], loc="outside lower center", ncols=3)
+    named = zip(*grid[0].get_legend_handles_labels(), strict=True)
+    handles, names = zip(*sorted(named, key=lambda pair: not str(pair[1]).startswith("step ")), strict=True)
+    figure.legend(handles, names, loc="outside lower center", ncols=3)
     return figure
 
 
@@ -87,6 +88,6 @@ def describe(rows: pd.DataFrame) -> str:
             words.append(f"step {step:.0f}, {' and '.join(ends)}")
         parts.append(f"width {width:.0f}: {'; '.join(words)}")
     return (
-        f"Lines of {metric_label(rows)} on a logarithmic axis by layer, a panel for each width and a line for each step "
+        f"Lines of {metric_label(rows)} on a logarithmic axis by layer, a panel for each width, a line for each step "
         f"of training; over {tables.over(shown)}. {'. '.join(parts)}."
     )

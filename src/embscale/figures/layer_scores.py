@@ -36,7 +36,7 @@ def _panel(axes: Axes, models: list[pd.DataFrame], rows: pd.DataFrame) -> None:
     """Lines of the models of a suite, random tables left of them."""
     deepest = max(models, key=len)
     same = all(list(line["layer"]) == list(deepest["layer"]) for line in models)
-    last, random, labels = len(deepest) - 1, _random(rows), []
+    last, random, labels, grey = len(deepest) - 1, _random(rows), [], tables.COLOURS["random"]
     for colour, line in zip(theme.ordered_colours(len(models)), models, strict=True):
         width = line["width"].iloc[0]
         # Models of other depths are stretched: their tables and last layers stand above each other.
@@ -45,10 +45,9 @@ def _panel(axes: Axes, models: list[pd.DataFrame], rows: pd.DataFrame) -> None:
         labels.append((float(x[-1]), float(y[-1]), f"width {width:.0f}", theme.INK))
         if width in random.index:
             control = random.loc[[width]].assign(place=-1.0)
-            style = {"marker": "D", "markerfacecolor": "white"}
-            tables.line(axes, control, colour=tables.COLOURS["random"], by="place", **style)
+            tables.line(axes, control, colour=grey, by="place", marker="D", markerfacecolor="white")
             beside = [random.loc[width, "value"] * PERCENT, y[0]]
-            axes.plot([-1, 0], beside, color=tables.COLOURS["random"], linestyle="--", linewidth=1.2, zorder=1)
+            axes.plot([-1, 0], beside, color=grey, linestyle="--", linewidth=1.2, zorder=1)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlim(-1.4, last + 0.1)
@@ -56,9 +55,10 @@ def _panel(axes: Axes, models: list[pd.DataFrame], rows: pd.DataFrame) -> None:
     labels += [tables.level(axes, levels[name], last, words) for name, words in LEVELS.items() if name in levels.index]
     if same:
         name_layers(axes, deepest["layer_number"].to_numpy(), list(deepest["layer"]))
-        axes.set_xticks([-1, *axes.get_xticks()], ["random\ntable", *(text.get_text() for text in axes.get_xticklabels())])
+        places, names = list(axes.get_xticks()), [text.get_text() for text in axes.get_xticklabels()]
     else:
-        axes.set_xticks([-1, 0, last], ["random\ntable", "table", "last layer"])
+        places, names = [0, last], ["table", "last layer"]
+    axes.set_xticks([-1, *places], ["random\ntable", *names])
     axes.set_ylabel(metric_label(rows))
     theme.end_labels(axes, labels)
 
@@ -87,7 +87,7 @@ def describe(rows: pd.DataFrame) -> str:
     levels = references(rows.assign(table=rows["suite"]))["value"] * PERCENT
     words = [f"{name} {levels[key]:.2f}" for key, name in LEVELS.items() if key in levels.index]
     return (
-        f"Lines of {metric_label(rows)} on a logarithmic axis by layer, of random tables, of the model's table, of each "
+        f"Lines of {metric_label(rows)} on a logarithmic axis by layer: of random tables, the model's table, each "
         f"block and after the final norm; over {tables.over(shown)}. {'; '.join(parts)}. "
         f"Without a model: {', '.join(words)}."
     )

@@ -24,7 +24,16 @@ from embscale.rows.labels import (
     treatment_label,
 )
 from embscale.rows.markdown import escape, markdown_table
-from embscale.rows.selection import LADDER, ladder_tables, last_tables, main_run, random_tables, references, where
+from embscale.rows.selection import (
+    LADDER,
+    ladder_tables,
+    last_checkpoint,
+    last_tables,
+    main_run,
+    random_tables,
+    references,
+    where,
+)
 from embscale.rows.treatments import FULL, INPUT, SHUFFLED
 from embscale.scoring import primary_length
 from embscale.scoring.estimates import ALL, HELDOUT, SEEN
@@ -244,8 +253,7 @@ def layer_score_numbers(rows: pd.DataFrame) -> Variables:
     first = own[(own["step"] == 0) & (own["layer"] == "block 1")]
     return {
         "step": f"{last['step'].max():.0f}",
-        "runs": runs_label(int(last["runs"].max())),
-        "over": "queries alone" if last["runs"].max() == 1 else "runs and queries",
+        "over": f"queries, {of}" if (of := runs_label(int(last["runs"].max()))) == "one run" else f"{of} and queries",
         "widest": f"{score['width'].max():.0f}",
         "widest_table": interval(widest.loc["table"]),
         "widest_last": interval(widest.loc[blocks.loc[deepest, "layer"].iloc[-1]]),
@@ -259,7 +267,7 @@ def layer_score_numbers(rows: pd.DataFrame) -> Variables:
 
 
 LAYER_SCORES = (
-    "step", "runs", "over", "widest", "widest_table", "widest_last", "widest_best", "best_is_table",
+    "step", "over", "widest", "widest_table", "widest_last", "widest_best", "best_is_table",
     "last_against_table", "last_against_random", "last_against_untrained", "untrained_against_table",
 )  # fmt: skip
 
