@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from embscale.figures import NothingToShow
 from embscale.plotting import tables, theme
-from embscale.plotting.layers import layer_name, name_layers
+from embscale.plotting.layers import layer_name, name_layers, root_scale
 from embscale.rows.labels import PERCENT, metric_label
 from embscale.rows.selection import LADDER, references
 from embscale.rows.spread import evenly
@@ -19,8 +19,11 @@ COLUMNS = (
     "ci_high", "runs", "n", "clusters",
 )  # fmt: skip
 STEPS = 6  # that are drawn, spread evenly over those that were scored
+APART = 0.06  # layers between the lines of two steps
 LEVELS = {"bm25": "-.", "chance": ":"}
 NAMES = {"bm25": "BM25", "chance": "chance"}
+RANDOM = "random tables"
+LEGEND = (RANDOM, *NAMES.values())
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
@@ -35,7 +38,7 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A panel for each width, a line for each step, the latest lightest; scores on a logarithmic axis."""
+    """A panel for each width, a line for each step, the latest lightest; scores on an axis of square roots."""
     shown = _shown(rows)
     widths, steps = sorted(shown["width"].unique()), sorted(shown["step"].unique())
     colours = dict(zip(steps, theme.ordered_colours(len(steps)), strict=True))
@@ -47,20 +50,22 @@ def draw(rows: pd.DataFrame) -> Figure:
     for axes, width in zip(grid, widths, strict=False):
         of_width = shown[shown["width"] == width]
         for step, line in of_width.groupby("step", sort=True):
-            tables.line(axes, line, colour=colours[step], by="layer_number", label=f"step {step:.0f}")
+            # Moved apart, so that intervals do not hide each other.
+            apart = APART * (steps.index(step) - (len(steps) - 1) / 2)
+            placed = line.assign(place=line["layer_number"] + apart)
+            tables.line(axes, placed, colour=colours[step], by="place", label=f"step {step:.0f}")
         if width in random.index:
             height, colour = random[width] * PERCENT, tables.COLOURS["random"]
-            axes.axhline(height, color=colour, linestyle="--", linewidth=1.6, label="random tables")
+            axes.axhline(height, color=colour, linestyle="--", linewidth=1.6, label=RANDOM)
         for name, style in LEVELS.items():
             if name in levels.index:
                 height = levels[name] * PERCENT
                 axes.axhline(height, color=theme.INK, linestyle=style, linewidth=1.2, label=NAMES[name])
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:g}")
         layers = of_width.drop_duplicates("layer_number")
         name_layers(axes, layers["layer_number"].to_numpy(), list(layers["layer"]))
         axes.set_xlabel("")
         axes.set_title(f"width {width:.0f}")
+    root_scale(grid[0])
     for axes in grid[len(widths) :]:
         axes.set_axis_off()
     for axes in grid[::2]:
@@ -69,9 +74,10 @@ def draw(rows: pd.DataFrame) -> Figure:
         axes.tick_params(labelbottom=True)
         axes.set_xlabel("layer (number of the block)")
     # Steps first, in their order, then the levels.
-    named = zip(*grid[0].get_legend_handles_labels(), strict=True)
-    handles, names = zip(*sorted(named, key=lambda pair: not str(pair[1]).startswith("step ")), strict=True)
-    figure.legend(handles, names, loc="outside lower center", ncols=3)
+    named = {name: handle for axes in grid for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+    # Steps first, in their order, then the levels.
+    names = [f"step {step:.0f}" for step in steps] + [name for name in LEGEND if name in named]
+    figure.legend([named[name] for name in names], names, loc="outside lower center", ncols=3)
     return figure
 
 
@@ -88,6 +94,6 @@ def describe(rows: pd.DataFrame) -> str:
             words.append(f"step {step:.0f}, {' and '.join(ends)}")
         parts.append(f"width {width:.0f}: {'; '.join(words)}")
     return (
-        f"Lines of {metric_label(rows)} on a logarithmic axis by layer, a panel for each width, a line for each step "
-        f"of training; over {tables.over(shown)}. {'. '.join(parts)}."
+        f"Lines of {metric_label(rows)} on an axis of square roots by layer, a panel for each width, a line for each "
+        f"step of training; over {tables.over(shown)}. {'. '.join(parts)}."
     )

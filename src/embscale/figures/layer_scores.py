@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from embscale.figures import NothingToShow
 from embscale.plotting import tables, theme
-from embscale.plotting.layers import layer_name, name_layers
+from embscale.plotting.layers import layer_name, name_layers, root_scale
 from embscale.rows.labels import PERCENT, interval, metric_label, ordered_suites
 from embscale.rows.selection import last_checkpoint, references
 
@@ -16,6 +16,7 @@ COLUMNS = (
     "suite", "model", "step", "width", "layer", "layer_number", "metric", "quantity", "against", "value", "ci_low",
     "ci_high", "runs", "n", "clusters",
 )  # fmt: skip
+APART = 0.04  # layers between the lines of two models
 LEVELS = {"bm25": "BM25", "chance": "chance"}
 
 
@@ -37,20 +38,20 @@ def _panel(axes: Axes, models: list[pd.DataFrame], rows: pd.DataFrame) -> None:
     deepest = max(models, key=len)
     same = all(list(line["layer"]) == list(deepest["layer"]) for line in models)
     last, random, labels, grey = len(deepest) - 1, _random(rows), [], tables.COLOURS["random"]
-    for colour, line in zip(theme.ordered_colours(len(models)), models, strict=True):
+    for number, (colour, line) in enumerate(zip(theme.ordered_colours(len(models)), models, strict=True)):
         width = line["width"].iloc[0]
         # Models of other depths are stretched: their tables and last layers stand above each other.
-        placed = line.assign(place=line["layer_number"] * (last / max(1, len(line) - 1)))
+        # They are also moved apart, so that intervals do not hide each other.
+        apart = APART * (number - (len(models) - 1) / 2)
+        placed = line.assign(place=line["layer_number"] * (last / max(1, len(line) - 1)) + apart)
         x, y = tables.line(axes, placed, colour=colour, by="place")
-        labels.append((float(x[-1]), float(y[-1]), f"width {width:.0f}", theme.INK))
+        labels.append((last + APART * len(models) / 2, float(y[-1]), f"width {width:.0f}", theme.INK))
         if width in random.index:
-            control = random.loc[[width]].assign(place=-1.0)
+            control = random.loc[[width]].assign(place=apart - 1)
             tables.line(axes, control, colour=grey, by="place", marker="D", markerfacecolor="white")
             beside = [random.loc[width, "value"] * PERCENT, y[0]]
-            axes.plot([-1, 0], beside, color=grey, linestyle="--", linewidth=1.2, zorder=1)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.set_xlim(-1.4, last + 0.1)
+            axes.plot([apart - 1, apart], beside, color=grey, linestyle="--", linewidth=1.2, zorder=1)
+    axes.set_xlim(-1.4, last + APART * (len(models) / 2 + 1))
     levels = references(rows.assign(table=rows["suite"]))["value"]
     labels += [tables.level(axes, levels[name], last, words) for name, words in LEVELS.items() if name in levels.index]
     if same:
@@ -60,11 +61,12 @@ def _panel(axes: Axes, models: list[pd.DataFrame], rows: pd.DataFrame) -> None:
         places, names = [0, last], ["table", "last layer"]
     axes.set_xticks([-1, *places], ["random\ntable", *names])
     axes.set_ylabel(metric_label(rows))
+    root_scale(axes)
     theme.end_labels(axes, labels)
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A panel for each suite, with a line for each model over its layers; scores on a logarithmic axis."""
+    """A panel for each suite, with a line for each model over its layers; scores on an axis of square roots."""
     shown = _shown(rows)
     suites = ordered_suites(shown)
     figure = theme.figure(height=0.6 + 4.0 * len(suites))
@@ -87,7 +89,7 @@ def describe(rows: pd.DataFrame) -> str:
     levels = references(rows.assign(table=rows["suite"]))["value"] * PERCENT
     words = [f"{name} {levels[key]:.2f}" for key, name in LEVELS.items() if key in levels.index]
     return (
-        f"Lines of {metric_label(rows)} on a logarithmic axis by layer: of random tables, the model's table, each "
+        f"Lines of {metric_label(rows)} on an axis of square roots by layer: of random tables, the model's table, each "
         f"block and after the final norm; over {tables.over(shown)}. {'; '.join(parts)}. "
         f"Without a model: {', '.join(words)}."
     )

@@ -14,6 +14,7 @@ from embscale.rows.labels import PERCENT
 from embscale.rows.selection import main_run
 
 TICKS = 9  # layers that are named below an axis
+SCORE_TICKS = (0, 1, 5, 10, 20, 40, 60, 80, 100)
 
 
 def layer_name(layer: str, *, long: bool = False) -> str:
@@ -30,6 +31,22 @@ def name_layers(axes: Axes, places: np.ndarray, layers: list[str]) -> None:
     )
     axes.set_xticks(np.asarray(places)[shown], [layer_name(layers[i]) for i in shown])
     axes.set_xlabel("layer (number of the block)")
+
+
+def root_scale(axes: Axes) -> None:
+    """Scores in percent on an axis of square roots: low scores have room, and intervals may end at 0.
+
+    Call it when all is drawn.
+    """
+    top = axes.get_ylim()[1]
+    axes.set_yscale("function", functions=(_root, np.square))
+    axes.set_yticks([tick for tick in SCORE_TICKS if tick <= top], minor=False)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_ylim(0, top)
+
+
+def _root(x: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.maximum(x, 0))
 
 
 def layer_count(rows: pd.DataFrame) -> int:
