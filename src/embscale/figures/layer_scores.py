@@ -38,22 +38,23 @@ def _panel(axes: Axes, models: list[pd.DataFrame], rows: pd.DataFrame) -> None:
     deepest = max(models, key=len)
     same = all(list(line["layer"]) == list(deepest["layer"]) for line in models)
     last, random, labels, grey = len(deepest) - 1, _random(rows), [], tables.COLOURS["random"]
+    end = last + APART * len(models) / 2
     for number, (colour, line) in enumerate(zip(theme.ordered_colours(len(models)), models, strict=True)):
         width = line["width"].iloc[0]
         # Models of other depths are stretched: their tables and last layers stand above each other.
         # They are also moved apart, so that intervals do not hide each other.
         apart = APART * (number - (len(models) - 1) / 2)
         placed = line.assign(place=line["layer_number"] * (last / max(1, len(line) - 1)) + apart)
-        x, y = tables.line(axes, placed, colour=colour, by="place")
-        labels.append((last + APART * len(models) / 2, float(y[-1]), f"width {width:.0f}", theme.INK))
+        _, y = tables.line(axes, placed, colour=colour, by="place")
+        labels.append((end, float(y[-1]), f"width {width:.0f}", theme.INK))
         if width in random.index:
             control = random.loc[[width]].assign(place=apart - 1)
             tables.line(axes, control, colour=grey, by="place", marker="D", markerfacecolor="white")
             beside = [random.loc[width, "value"] * PERCENT, y[0]]
             axes.plot([apart - 1, apart], beside, color=grey, linestyle="--", linewidth=1.2, zorder=1)
-    axes.set_xlim(-1.4, last + APART * (len(models) / 2 + 1))
+    axes.set_xlim(-1.4, end + APART)
     levels = references(rows.assign(table=rows["suite"]))["value"]
-    labels += [tables.level(axes, levels[name], last, words) for name, words in LEVELS.items() if name in levels.index]
+    labels += [tables.level(axes, levels[name], end, words) for name, words in LEVELS.items() if name in levels.index]
     if same:
         name_layers(axes, deepest["layer_number"].to_numpy(), list(deepest["layer"]))
         places, names = list(axes.get_xticks()), [text.get_text() for text in axes.get_xticklabels()]
