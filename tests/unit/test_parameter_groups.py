@@ -264,6 +264,10 @@ IMPOSSIBLE = [
         ({"layers__grid__counts": [500]}, "layers.grid.counts: 500 is above layers.texts_count, 200"),
         ({"layers__first_position": 8}, "layers.first_position: 8 leaves nothing of the shortest window, 8"),
         ({"ladder__context": 16, "scores__lengths": [16]}, "layers.tokens: 32 is above ladder.context, 16"),
+        (
+            {"scores__layers__suites": ["ladder", "gpt2"]},
+            "scores.layers.suites: gpt2 is neither ladder nor among layers.suites, whose whole checkpoints are fetched",
+        ),
         ({"scores__lengths": [64, 129, "all"]}, "scores.lengths: 129 is above ladder.context, 128"),
         ({"primer__rotary__pair": 8}, "primer.rotary.pair: 8 is beyond the pairs of primer.rotary.width, 16"),
     ],

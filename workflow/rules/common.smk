@@ -66,11 +66,16 @@ LAYERS_SCORED = [
     *(
         run
         for run, training in RUNS.items()
-        if training.suite in config["layers"]["suites"]
+        if training.suite in config["scores"]["layers"]["suites"]
         if training.seed
         in training.settings["seeds"][: config["scores"]["layers"]["runs"]]
     ),
-    *(model for model in LAYER_MODELS if model not in RUNS),
+    *(
+        model
+        for model in LAYER_MODELS
+        if model not in RUNS
+        if SUITES[model] in config["scores"]["layers"]["suites"]
+    ),
 ]
 OWN_TASKS = [config["corpus"]["task"], config["corpus"]["code_task"]]
 TASKS = [*OWN_TASKS, *config["tasks"]]

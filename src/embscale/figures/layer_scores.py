@@ -24,7 +24,7 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     """Scores of every layer at each model's last step."""
     scores = rows[(rows["quantity"] == "score") & rows["layer_number"].notna()]
     if scores.empty:
-        raise NothingToShow("No layer was scored (`layers.suites` in the study's parameters): **not run**.")
+        raise NothingToShow("No layer was scored (`scores.layers.suites` in the study's parameters): **not run**.")
     return last_checkpoint(scores).sort_values(["width", "model", "layer_number"], kind="stable")
 
 

@@ -113,6 +113,13 @@ def _scores(config: dict[str, Any]) -> Iterator[str]:
     for length, (limit, most) in itertools.product(scores["lengths"], limits.items()):
         if length != "all" and length > most:
             yield f"scores.lengths: {length} is above {limit}, {most}"
+    ladders = ["ladder", *(f"ladder-{name}" for name in config["ladder"]["variations"])]
+    for suite in scores["layers"]["suites"]:
+        if suite not in ladders and suite not in config["layers"]["suites"]:
+            yield (
+                f"scores.layers.suites: {suite} is neither {' nor '.join(ladders)} nor among layers.suites, whose "
+                "whole checkpoints are fetched"
+            )
     for name, task in zip(("task", "code_task"), own, strict=True):
         if task in config["tasks"]:
             yield f"tasks: {task} is the name of the study's own task, corpus.{name}"

@@ -12,6 +12,7 @@ from embscale.parameters.kinds import (
     Counts,
     Metric,
     Name,
+    Names,
     Paths,
     Seed,
     Seeds,
@@ -40,8 +41,9 @@ class ClusterSeed:
 
 @dataclass(frozen=True)
 class LayerScores:
-    """Which checkpoints have every layer scored, of the suites in layers.suites; texts run through each of them."""
+    """Which checkpoints have every layer scored; all texts of the main task run through each of them."""
 
+    suites: Annotated[Names, "the ladder, its variations, and published suites that are under layers.suites too"]
     checkpoints: Annotated[Count, "of each run, evenly spread over those there are, the last always among them"]
     runs: Annotated[Count, "of each width, the first of them; with one, intervals are over queries alone"]
 
