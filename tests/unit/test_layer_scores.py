@@ -338,6 +338,7 @@ def test_the_figures_show_the_numbers(tmp_path):
     score = only(rows, model="ladder-w8", step=40, layer="final norm", quantity="score")
     words = figure.describe(rows)
     assert f"after the final norm {score['value'] * 100:.2f} [" in words and "BM25 90.00, chance 0.10" in words
+    assert words.startswith("The table scores highest of all layers in 2 of 2 models.")
     assert "3 runs; 80 queries in 40 clusters" in words and "nan" not in words
     steps = layer_score_steps.draw(rows)
     assert [axes.get_title("left") for axes in steps.axes[:2]] == ["width 8", "width 16"]
@@ -363,11 +364,15 @@ def test_published_models_of_other_depths_have_a_panel_of_their_own(tmp_path):
     deep = published[published["width"] == 16]
     deep = pd.concat([deep, deep[deep["layer_number"] == 3].assign(layer="block 3", layer_number=4)])
     both = pd.concat([layers, published[published["width"] == 8], deep])
-    rows = read_back(estimated(both, tables), tmp_path / "rows.csv")
+    # Random tables of another tokenizer's texts stand beside its own models alone.
+    of = both["suite"].map({"ladder": "t", "gpt2": "u"})
+    others = tables.assign(tokenizer="u", score=0.5)
+    rows = read_back(estimated(both.assign(tokenizer=of), pd.concat([tables, others])), tmp_path / "rows.csv")
     first, second = figure.draw(rows).axes
     assert (first.get_title("left"), second.get_title("left")) == ("ladder", "gpt2")
     assert [text.get_text() for text in second.get_xticklabels()] == ["random\ntable", "table", "last layer"]
-    assert "gpt2-w16" in figure.describe(rows)
+    assert "gpt2-w16: random tables 50.00 [50.00, 50.00], table" in figure.describe(rows)
+    assert "ladder-w16: random tables 50.00" not in figure.describe(rows) and layer_score_steps.draw(rows).axes
 
 
 def test_the_numbers_of_the_text(tmp_path):

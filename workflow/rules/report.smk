@@ -105,6 +105,8 @@ FIGURE_FILTERS = {
     "suites": [*ALL_SCORES, *AT_LENGTH, *OF_ALL_QUERIES],
     "table_geometry": [*LADDER_SCORES, *OF_ALL_QUERIES],
     "score_factors": ALL_SCORES,
+    "layer_scores": ["quantity=score"],
+    "layer_score_steps": ["quantity=score"],
     "static_scaling": LADDER_SCORES,
     "static_tuning": LADDER_SCORES,
     "suite_variants": [

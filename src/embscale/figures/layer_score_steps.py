@@ -15,8 +15,8 @@ from embscale.rows.selection import LADDER, references
 from embscale.rows.spread import evenly
 
 COLUMNS = (
-    "suite", "model", "step", "width", "layer", "layer_number", "metric", "quantity", "against", "value", "ci_low",
-    "ci_high", "runs", "n", "clusters",
+    "suite", "model", "tokenizer", "step", "width", "layer", "layer_number", "metric", "quantity", "against", "value",
+    "ci_low", "ci_high", "runs", "n", "clusters",
 )  # fmt: skip
 STEPS = 6  # that are drawn, spread evenly over those that were scored
 APART = 0.06  # layers between the lines of two steps
@@ -40,6 +40,7 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
 def draw(rows: pd.DataFrame) -> Figure:
     """A panel for each width, a line for each step, the latest lightest; scores on an axis of square roots."""
     shown = _shown(rows)
+    rows = rows[rows["tokenizer"] == shown["tokenizer"].iloc[0]]
     widths, steps = sorted(shown["width"].unique()), sorted(shown["step"].unique())
     colours = dict(zip(steps, theme.ordered_colours(len(steps)), strict=True))
     random = rows[(rows["suite"] == "random") & (rows["quantity"] == "score")].set_index("width")["value"]

@@ -13,8 +13,8 @@ from embscale.rows.labels import PERCENT, interval, metric_label, ordered_suites
 from embscale.rows.selection import last_checkpoint, references
 
 COLUMNS = (
-    "suite", "model", "step", "width", "layer", "layer_number", "metric", "quantity", "against", "value", "ci_low",
-    "ci_high", "runs", "n", "clusters",
+    "suite", "model", "tokenizer", "step", "width", "layer", "layer_number", "metric", "quantity", "against", "value",
+    "ci_low", "ci_high", "runs", "n", "clusters",
 )  # fmt: skip
 APART = 0.04  # layers between the lines of two models
 LEVELS = {"bm25": "BM25", "chance": "chance"}
@@ -28,16 +28,19 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     return last_checkpoint(scores).sort_values(["width", "model", "layer_number"], kind="stable")
 
 
-def _random(rows: pd.DataFrame) -> pd.DataFrame:
-    """Scores of random tables, by width."""
-    return rows[(rows["suite"] == "random") & (rows["quantity"] == "score")].set_index("width")
+def _beside(rows: pd.DataFrame, models: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
+    """What stands beside models of one tokenizer: scores of random tables by width, and of what needs no table."""
+    own = rows[(rows["quantity"] == "score") & (rows["tokenizer"] == models["tokenizer"].iloc[0])]
+    return own[own["suite"] == "random"].set_index("width"), references(own.assign(table=own["suite"]))["value"]
 
 
-def _panel(axes: Axes, models: list[pd.DataFrame], rows: pd.DataFrame) -> None:
+def _panel(axes: Axes, of_suite: pd.DataFrame, rows: pd.DataFrame) -> None:
     """Lines of the models of a suite, random tables left of them."""
+    models = [line for _, line in of_suite.groupby(["width", "model"], sort=True)]
+    random, levels = _beside(rows, of_suite)
     deepest = max(models, key=len)
     same = all(list(line["layer"]) == list(deepest["layer"]) for line in models)
-    last, random, labels, grey = len(deepest) - 1, _random(rows), [], tables.COLOURS["random"]
+    last, labels, grey = len(deepest) - 1, [], tables.COLOURS["random"]
     end = last + APART * len(models) / 2
     for number, (colour, line) in enumerate(zip(theme.ordered_colours(len(models)), models, strict=True)):
         width = line["width"].iloc[0]
@@ -53,7 +56,6 @@ def _panel(axes: Axes, models: list[pd.DataFrame], rows: pd.DataFrame) -> None:
             beside = [random.loc[width, "value"] * PERCENT, y[0]]
             axes.plot([apart - 1, apart], beside, color=grey, linestyle="--", linewidth=1.2, zorder=1)
     axes.set_xlim(-1.4, end + APART)
-    levels = references(rows.assign(table=rows["suite"]))["value"]
     labels += [tables.level(axes, levels[name], end, words) for name, words in LEVELS.items() if name in levels.index]
     if same:
         name_layers(axes, deepest["layer_number"].to_numpy(), list(deepest["layer"]))
@@ -72,25 +74,26 @@ def draw(rows: pd.DataFrame) -> Figure:
     suites = ordered_suites(shown)
     figure = theme.figure(height=0.6 + 4.0 * len(suites))
     for axes, suite in zip(figure.subplots(len(suites), 1, squeeze=False)[:, 0], suites, strict=True):
-        of_suite = shown[shown["suite"] == suite]
-        _panel(axes, [line for _, line in of_suite.groupby(["width", "model"], sort=True)], rows)
+        _panel(axes, shown[shown["suite"] == suite], rows)
         if len(suites) > 1:
             axes.set_title(suite)
     return figure
 
 
 def describe(rows: pd.DataFrame) -> str:
-    """What the figure shows: at each width the scores of random tables, the table, and the last layers."""
-    shown, random, parts = _shown(rows), _random(rows), []
+    """What the figure shows: at how many models the table is best, and the scores of random tables and all layers."""
+    shown, parts = _shown(rows), []
+    best = shown.loc[shown.groupby("model")["value"].idxmax(), "layer_number"]
     for model, line in shown.groupby("model", sort=False):
+        random, _ = _beside(rows, line)
         width = line["width"].iloc[0]
         before = f"random tables {interval(random.loc[width])}, " if width in random.index else ""
         words = [f"{layer_name(row['layer'], long=True)} {interval(row)}" for _, row in line.iterrows()]
         parts.append(f"{model}: {before}{', '.join(words)}")
-    levels = references(rows.assign(table=rows["suite"]))["value"] * PERCENT
-    words = [f"{name} {levels[key]:.2f}" for key, name in LEVELS.items() if key in levels.index]
+    _, levels = _beside(rows, shown)
+    words = [f"{name} {levels[key] * PERCENT:.2f}" for key, name in LEVELS.items() if key in levels.index]
     return (
-        f"Lines of {metric_label(rows)} on an axis of square roots by layer: of random tables, the model's table, each "
-        f"block and after the final norm; over {tables.over(shown)}. {'; '.join(parts)}. "
-        f"Without a model: {', '.join(words)}."
+        f"The table scores highest of all layers in {int((best == 0).sum())} of {len(best)} models. Lines of "
+        f"{metric_label(rows)} on an axis of square roots by layer: of random tables, the model's table, each block "
+        f"and after the final norm; over {tables.over(shown)}. {'; '.join(parts)}. Without a model: {', '.join(words)}."
     )
