@@ -44,6 +44,7 @@ try:
     from embscale.parameters.scores import (
         Bootstrap,
         ClusterSeed,
+        Comparison,
         Lengths,
         Metrics,
         Shuffling,
@@ -205,6 +206,7 @@ rule chapter_scores:
         rules.gather.output,
         rules.estimates.output,
         expand(rules.table_metrics.output, model=PROBED),
+        expand(rules.compare_tables.output, ladder=LADDERS),
         rules.factors.output,
         expand(rules.words.output, model=PROBED),
         rules.query_frequency.output,

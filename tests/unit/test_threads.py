@@ -98,7 +98,7 @@ def test_no_number_of_threads_is_refused(word, capsys):
 
 
 COMPUTING = {
-    "ablate", "evaluate", "geometry", "grid", "logit_lens", "position_scores", "primer_of_table", "probe",
+    "ablate", "compare_tables", "evaluate", "geometry", "grid", "logit_lens", "position_scores", "primer_of_table", "probe",
     "reductions", "score", "score_factors", "score_random", "score_references", "score_static", "states", "static",
     "table_metrics", "train", "transfer", "tune", "warm_start", "words",
 }  # fmt: skip

@@ -106,6 +106,7 @@ TEXTS = [
 wildcard_constraints:
     model="|".join(map(re.escape, [*CHECKPOINTS, LEARNED])),
     run="|".join(RUNS),
+    ladder="|".join(LADDERS),
     width=r"\d+",
     checkpoint=r"step\d+|main",
     step=r"\d+",
@@ -352,6 +353,16 @@ def checkpoint_files(model, checkpoint):
         return [folder / "config.json", folder / "model.safetensors"]
     note = [] if fetched.local_path else [folder / "config.json.note.json"]
     return [folder / "config.json", *note]
+
+
+def checkpoints_of(suite):
+    """Runs and checkpoints of a suite that the study trains."""
+    return [
+        (run, checkpoint)
+        for run, training in RUNS.items()
+        if training.suite == suite
+        for checkpoint in training.checkpoints
+    ]
 
 
 def address(repo, commit):

@@ -482,6 +482,48 @@ rule table_metrics:
         " --threads {threads} --output {output.rows:q} 2> {log:q}"
 
 
+rule compare_tables:
+    """Compare the tables of a suite of the study's own: widths, seeds, steps, input and output; tokens never seen."""
+    input:
+        code=command_sources("compare-tables"),
+        corpus=rules.harvest.output.corpus,
+        tokens=expand(
+            rules.tokenize.output.tokens,
+            task=config["corpus"]["task"],
+            tokenizer=config["tokenizer"]["name"],
+        ),
+        tokenizer=rules.tokenizer.output.tokenizer,
+        checkpoints=lambda wildcards: [
+            file
+            for run, checkpoint in checkpoints_of(wildcards.ladder)
+            for file in checkpoint_files(run, checkpoint)
+        ],
+    output:
+        similarity="<results>/compared_tables/{ladder}-similarity.csv",
+        note="<results>/compared_tables/{ladder}-similarity.csv.note.json",
+        dimension="<results>/compared_tables/{ladder}-dimension.csv",
+        undertrained="<results>/compared_tables/{ladder}-undertrained.csv",
+    log:
+        "<logs>/compare_tables/{ladder}.log",
+    benchmark:
+        "<benchmarks>/compare_tables/{ladder}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        checkpoints=lambda wildcards: [
+            f"{RUNS[run].model}:{RUNS[run].seed}:{step_of(checkpoint)}={checkpoint_folder(run, checkpoint)}"
+            for run, checkpoint in checkpoints_of(wildcards.ladder)
+        ],
+        corpus=subpath(input.corpus, parent=True),
+        tokenizer=subpath(input.tokenizer, parent=True),
+        comparison=group_flags(Comparison, config["scores"]["comparison"]),
+    shell:
+        "python src/embscale compare-tables {params.checkpoints:q} --suite {wildcards.ladder}"
+        " --corpus {params.corpus:q} --tokens {input.tokens:q} --tokenizer {params.tokenizer:q} {params.comparison}"
+        " --threads {threads} --similarity {output.similarity:q} --dimension {output.dimension:q}"
+        " --undertrained {output.undertrained:q} 2> {log:q}"
+
+
 rule words:
     """Probe a model's last table with words."""
     input:

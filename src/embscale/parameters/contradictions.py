@@ -104,6 +104,13 @@ def _scores(config: dict[str, Any]) -> Iterator[str]:
     scores, tasks = config["scores"], [*own, *config["tasks"]]
     if scores["primary_metric"] not in scores["metrics"]:
         yield f"scores.primary_metric: {scores['primary_metric']} is not among scores.metrics"
+    comparison = scores["comparison"]
+    for name in ("neighbours", "groups"):
+        if comparison[name] >= comparison["rows"]:
+            yield (
+                f"scores.comparison.{name}: {comparison[name]} is not below scores.comparison.rows, "
+                f"{comparison['rows']}"
+            )
     if config["claims"]["task"] not in tasks:
         yield f"claims.task: {config['claims']['task']} is no task of the study; there are {', '.join(tasks)}"
     limits = {

@@ -103,6 +103,18 @@ class Shuffling:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """How tables of a suite are compared with each other."""
+
+    rows: Annotated[int, {"minimum": 20}, "tokens whose rows are compared, drawn from those that training has seen"]
+    neighbours: Annotated[Count, "nearest neighbours of a row that two tables may have in common"]
+    permutations: Annotated[int, {"minimum": 19}, "random orders of one table's rows, for what chance gives"]
+    groups: Annotated[int, {"minimum": 10}, "of rows, for the intervals of dimensions"]
+    draws: Annotated[Count, "random tables of each width, measured beside the others"]
+    seed: Annotated[Seed, "of the rows, their orders and groups, and of the random tables"]
+
+
+@dataclass(frozen=True)
 class Scores(Bootstrap, Shuffling, TableVariants, Lengths, Metrics):
     """Retrieval scores of embedding tables."""
 
@@ -110,6 +122,7 @@ class Scores(Bootstrap, Shuffling, TableVariants, Lengths, Metrics):
     random: RandomTables
     factors: Factors
     layers: LayerScores
+    comparison: Comparison
 
 
 @dataclass(frozen=True)
