@@ -158,21 +158,25 @@ FLAGS = {"rows": 20, "neighbours": 3, "permutations": 19, "groups": 10, "draws":
 def command(folder, *checkpoints, **other):
     given = checkpoints or [f"m-w4:{run}:{step}={folder}/r{run}/step{step}" for run in (1, 2) for step in (0, 3)]
     files = {"corpus": folder, "tokens": folder / "tokens.safetensors", "tokenizer": folder}
-    files |= {name: folder / f"{name}.csv" for name in ("similarity", "dimension", "undertrained")}
+    files |= {name: folder / f"{name}.csv" for name in ("similarity", "dimension", "undertrained", "output")}
     words = [word for name, value in (files | FLAGS | other).items() for word in (f"--{name}", str(value))]
     return execute("compare-tables", [*given, "--suite", "mine", *words])
 
 
-def test_the_command_writes_three_files(study):
+def test_the_command_writes_comparisons_and_their_means(study):
     assert command(study) == 0
-    similarity, dimension, undertrained = (
-        pd.read_csv(study / f"{name}.csv") for name in ("similarity", "dimension", "undertrained")
+    similarity, dimension, undertrained, means = (
+        pd.read_csv(study / f"{name}.csv") for name in ("similarity", "dimension", "undertrained", "output")
     )
-    assert {*similarity["suite"], *dimension["suite"], *undertrained["suite"]} == {"mine"}
+    assert {*similarity["suite"], *dimension["suite"], *undertrained["suite"], *means["suite"]} == {"mine"}
+    ends = similarity[(similarity["relation"] == "input and output") & (similarity["step"] == 3)]
+    of_ends = means[(means["relation"] == "input and output") & (means["step"] == 3)].set_index("quantity")
+    assert of_ends["value"].to_dict() == pytest.approx(ends.groupby("measure")["calibrated"].mean().to_dict())
+    assert (of_ends["runs"] == 2).all() and set(means["about"]) == {"similarity", "dimension", "undertrained"}
     # The separator and twelve words are seen in training; "never" is to be found.
     assert set(similarity["n"]) == {13} and set(dimension["n"]) == {13}
     assert set(undertrained["unseen"]) == {1} and set(undertrained["n"]) == {14}
-    assert (study / "similarity.csv.note.json").is_file()
+    assert (study / "output.csv.note.json").is_file()
     before = (study / "similarity.csv").read_bytes()
     assert command(study) == 0 and (study / "similarity.csv").read_bytes() == before
 

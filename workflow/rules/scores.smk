@@ -499,8 +499,9 @@ rule compare_tables:
             for file in checkpoint_files(run, checkpoint)
         ],
     output:
+        rows="<results>/compared_tables/{ladder}.csv",
+        note="<results>/compared_tables/{ladder}.csv.note.json",
         similarity="<results>/compared_tables/{ladder}-similarity.csv",
-        note="<results>/compared_tables/{ladder}-similarity.csv.note.json",
         dimension="<results>/compared_tables/{ladder}-dimension.csv",
         undertrained="<results>/compared_tables/{ladder}-undertrained.csv",
     log:
@@ -521,7 +522,7 @@ rule compare_tables:
         "python src/embscale compare-tables {params.checkpoints:q} --suite {wildcards.ladder}"
         " --corpus {params.corpus:q} --tokens {input.tokens:q} --tokenizer {params.tokenizer:q} {params.comparison}"
         " --threads {threads} --similarity {output.similarity:q} --dimension {output.dimension:q}"
-        " --undertrained {output.undertrained:q} 2> {log:q}"
+        " --undertrained {output.undertrained:q} --output {output.rows:q} 2> {log:q}"
 
 
 rule words:

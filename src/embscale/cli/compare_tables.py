@@ -2,7 +2,7 @@
 
 Each checkpoint is MODEL:RUN:STEP=FOLDER, RUN being the seed of the training run.  Three files of rows are written: how
 alike pairs of tables are, how many dimensions each one fills, and how well a table gives away the tokens that its
-training never saw.
+training never saw; and a fourth one with their means over runs.
 
     embscale compare-tables mine-w16:1:0=run/step0 mine-w16:1:400=run/step400 --suite mine --corpus tasks/Mine ...
 """
@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add(parser, Comparison)
     for name in ("similarity", "dimension", "undertrained"):
         parser.add_argument(f"--{name}", type=Path, required=True, metavar="CSV")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="CSV", help="means over runs")
 
 
 def _given(text: str) -> Given:
@@ -56,8 +57,8 @@ def _given(text: str) -> Given:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read all tables, compare, write three files."""
-    from embscale.scoring import compared_tables, undertrained
+    """Read all tables, compare, average, write."""
+    from embscale.scoring import compared_estimates, compared_tables, undertrained
     from embscale.texts import beir, tokens
 
     settings = flags.read(args, Comparison)
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
     source = beir.corpus_file(args.corpus)
     files = [one.folder / name for one in given for name in ("config.json", "model.safetensors")]
     inputs = [*files, source, args.tokens, tokens.tokenizer_file(args.tokenizer)]
-    outputs = [args.similarity, args.dimension, args.undertrained]
+    outputs = [args.output, args.similarity, args.dimension, args.undertrained]
     with write_with_provenance(args, inputs=inputs, outputs=outputs) as written:
         checkpoints = [_read(one) for one in given]
         seen = _seen(args, source, checkpoints)
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
             compared_tables.dimensions(checkpoints, rows, settings),
             compared_tables.undertrained_tokens(checkpoints, seen, known),
         )
-        for of_suite, path in zip(found, written, strict=True):
+        for of_suite, path in zip((compared_estimates.estimates(*found), *found), written, strict=True):
             of_suite.insert(0, "suite", args.suite)
             of_suite.to_csv(path, index=False)
 
