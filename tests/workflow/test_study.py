@@ -75,11 +75,11 @@ def test_nothing_is_left_to_do(checkout):
 
 # Commands that leave a note in every study.
 NOTED = {
-    "ablate", "appendix", "chapters", "check", "claims", "compare", "draw", "estimates", "explorer", "extract",
-    "factors", "gather", "geometry", "grid", "harvest", "inventory", "keep", "layer-claims", "logit-lens", "numbers",
-    "position-scores", "positions", "probe", "project", "query-frequency", "reductions", "render", "score", "sizes",
-    "states", "table-geometry", "task-correlation", "tokenize", "tokenizer", "train", "transfer",
-    "warm-start", "words", "words-table",
+    "ablate", "appendix", "chapters", "check", "claims", "compare", "compare-tables", "draw", "estimates", "explorer",
+    "extract", "factors", "gather", "geometry", "grid", "harvest", "inventory", "keep", "layer-claims", "logit-lens",
+    "numbers", "position-scores", "positions", "probe", "project", "query-frequency", "reductions", "render", "score",
+    "sizes", "states", "table-geometry", "task-correlation", "tokenize", "tokenizer", "train", "transfer", "warm-start",
+    "words", "words-table",
 }  # fmt: skip
 
 

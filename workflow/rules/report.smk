@@ -23,6 +23,15 @@ FIGURE_ROWS = {
     "task_correlation": [rules.task_correlation.output.rows],
     "row_movement": expand(rules.table_metrics.output.by_frequency, model=LADDER),
     "row_norms": expand(rules.table_metrics.output.by_frequency, model=LADDER),
+    **{
+        figure: expand(rules.compare_tables.output.rows, ladder=LADDERS)
+        for figure in [
+            "similarity_widths",
+            "similarity_steps",
+            "intrinsic_dimension",
+            "undertrained",
+        ]
+    },
     "static_scaling": [rules.estimates.output.estimates],
     "static_tuning": [
         *expand(rules.tune.output.rows, tuned=config["tuning"]["grids"]),
@@ -169,6 +178,7 @@ rule numbers:
             ),
             rules.sizes.output.rows,
         ],
+        compared=expand(rules.compare_tables.output.rows, ladder=LADDERS),
         losses=[losses_file(run) for run in RUNS],
         losses_notes=[f"{losses_file(run)}.note.json" for run in RUNS],
         kept=rules.keep.output.metrics,
@@ -218,7 +228,8 @@ rule numbers:
         "python src/embscale numbers --study {params.study} --task {params.task:q} --estimates {input.estimates:q}"
         " --differences {input.differences:q} {params.where} --metrics {params.metrics} --length {params.length}"
         " --inventory {input.inventory:q} {params.other_tasks} --probes {input.probes:q}"
-        " --layer-scores {input.layer_scores:q} --texts {params.texts:q} --primer {input.primer:q} --losses {input.losses:q}"
+        " --layer-scores {input.layer_scores:q} --texts {params.texts:q} --primer {input.primer:q}"
+        " --compared {input.compared:q} --losses {input.losses:q}"
         " --vocab-size {params.vocab_size} --kept {params.kept:q} --recorded {params.record:q}"
         " --figures {input.figures:q} --variables {output.variables:q} --tables {params.tables:q} 2> {log:q}"
 

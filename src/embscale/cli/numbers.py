@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--primer", type=Path, nargs="+", required=True, help="lookup.csv and others, from embscale primer"
     )
+    parser.add_argument("--compared", type=Path, nargs="+", required=True, help="from embscale compare-tables")
     parser.add_argument("--losses", type=Path, nargs="+", required=True, help="from embscale train")
     parser.add_argument("--vocab-size", type=int, required=True)
     parser.add_argument("--kept", type=Path, required=True, metavar="FOLDER", help="from embscale keep")
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     from embscale.claims import published_scores
     from embscale.primer.numbers import primer_numbers
     from embscale.provenance import kept_results
-    from embscale.report import numbers
+    from embscale.report import compared_numbers, numbers
 
     notes = [note_path(figure) for figure in args.figures]
     qrels = args.task / "qrels" / "test.tsv"
@@ -71,6 +72,7 @@ def run(args: argparse.Namespace) -> None:
         *args.probes,
         args.layer_scores,
         *args.primer,
+        *args.compared,
         *args.losses,
         *kept_results.compared_files(args.kept, args.recorded),
         *notes,
@@ -96,6 +98,7 @@ def run(args: argparse.Namespace) -> None:
             "scores": numbers.score_numbers(rows, differences, **main, length=args.length),
             "layers": numbers.layer_numbers(probes, args.texts),
             "layer_scores": numbers.layer_score_numbers(tidy.read([args.layer_scores], (), where=[])),
+            "compared": compared_numbers.variables(tidy.read(args.compared, (), where=[])),
             "primer": primer_numbers(**{path.stem: tidy.read([path], (), where=[]) for path in args.primer}),
             "ladder": {name: str(training[0]["params"][name]) for name in ("blocks", "steps", "context", "batch")}
             | {"tokens": f"{max(int(rows['tokens'].max()) for several in losses.values() for rows in several):,}"},
