@@ -269,6 +269,14 @@ IMPOSSIBLE = [
             "scores.layers.suites: gpt2 is neither ladder nor among layers.suites, whose whole checkpoints are fetched",
         ),
         ({"scores__lengths": [64, 129, "all"]}, "scores.lengths: 129 is above ladder.context, 128"),
+        (
+            {"scores__comparison__rows": 20, "scores__comparison__groups": 20},
+            "scores.comparison.groups: 20 is not below scores.comparison.rows, 20",
+        ),
+        (
+            {"scores__comparison__neighbours": 4096},
+            "scores.comparison.neighbours: 4096 is not below scores.comparison.rows, 2048",
+        ),
         ({"primer__rotary__pair": 8}, "primer.rotary.pair: 8 is beyond the pairs of primer.rotary.width, 16"),
     ],
 )

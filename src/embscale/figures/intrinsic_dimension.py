@@ -35,9 +35,10 @@ def draw(rows: pd.DataFrame) -> Figure:
     values = [*tables["value"], *random["value"]]
     ticks = [tick for tick in (1, 2, 4, 8, 16, 32, 64, 128, 256) if min(values) / 2 < tick < max(values) * 2]
     axes.set_yticks(ticks, [str(tick) for tick in ticks])
+    axes.set_ylim(0.8 * min(values), 1.25 * max(values))
     axes.set_xlabel("training step")
     axes.set_ylabel("TwoNN dimension of the rows")
-    theme.end_labels(axes, [(x, y, f"width {name}", colour) for x, y, name, colour in labels])
+    theme.end_labels(axes, [(x, y, f"width {name}", theme.INK) for x, y, name, _ in labels])
     return figure
 
 
