@@ -113,7 +113,7 @@ def test_phrases_count_widths_by_their_intervals():
     assert found == {
         "seeds": "more alike than chance at all 2 widths (calibrated CKA 0.32 to 0.64)",
         "widths": "more alike than chance at the only pair of widths (calibrated CKA 0.20)",
-        "ends": "more alike than chance at none of 2 widths (calibrated CKA 0.01)",
+        "ends": "more alike than chance at none of the widths (calibrated CKA 0.01)",
         "dimension": "fewer dimensions than random tables at 1 of 2 widths",
         "input_norm": "0.70 at width 8 and 0.90 at width 16 (chance 0.50)",
         "output_cosine": "0.70 at width 8 and 0.90 at width 16 (chance 0.50)",

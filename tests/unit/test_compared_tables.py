@@ -122,7 +122,9 @@ def test_known_tokens_are_not_among_those_to_be_found():
     assert set(rows.loc[rows["metric"] == "average_precision", "chance"]) == {8 / 26}
 
 
-@pytest.mark.parametrize(("seen", "known"), [(range(30), [0]), (range(4, 30), []), (range(4, 30), range(4))])
+@pytest.mark.parametrize(
+    ("seen", "known"), [(range(30), [0]), (range(4, 30), []), (range(4, 30), range(4)), (range(4, 30), [0, 9])]
+)
 def test_without_tokens_to_find_or_to_know_there_is_nothing_to_mark(seen, known):
     checkpoint = Checkpoint("m-w4", 1, 9, np.ones((30, 4)), None)
     mask = np.isin(np.arange(30), [*seen])
@@ -197,6 +199,9 @@ def test_what_does_not_fit_is_said_in_a_line(study, capsys):
     assert "holds token 12; the tables have 9 rows" in capsys.readouterr().err
     assert command(study, neighbours=13) == 1
     assert "training sees 13 tokens of the vocabulary; comparing tables by 13 neighbours" in capsys.readouterr().err
+    save_checkpoint(study / "nan", np.ones((16, 4)), np.full((16, 4), np.nan))
+    assert command(study, f"m-w4:1:0={study}/nan") == 1
+    assert "values that are not finite numbers; leave the run out" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         command(study, "m-w4=folder")
     assert "expected MODEL:RUN:STEP=FOLDER" in capsys.readouterr().err

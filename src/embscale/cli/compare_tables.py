@@ -105,6 +105,11 @@ def _read(one: Given) -> Checkpoint:
     output = stored.read(families.output_table_names(family))
     if output is not None and np.array_equal(output, table):
         output = None  # a tied checkpoint may hold its table twice
+    for values in (table, output):
+        if values is not None and not np.isfinite(values).all():
+            raise EmbscaleError(
+                f"{one.folder}: a table holds values that are not finite numbers; leave the run out (ladder.left_out)"
+            )
     return Checkpoint(one.model, one.run, one.step, table, output)
 
 

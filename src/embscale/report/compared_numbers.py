@@ -41,10 +41,12 @@ def variables(rows: pd.DataFrame) -> dict[str, str]:
 
 
 def _at(count: int, total: int, things: str) -> str:
-    """``at all 4 widths``, ``at 1 of 4 widths`` or ``at none of 4 widths``."""
+    """``at all 4 widths``, ``at 1 of 4 widths`` or ``at none of the widths``."""
+    if not count:
+        return f"at none of the {things}"
     if count == total:
         return f"at all {total} {things}" if total > 1 else f"at the only {ONE[things]}"
-    return f"at {count or 'none'} of {total} {things}"
+    return f"at {count} of {total} {things}"
 
 
 def _alike(rows: pd.DataFrame, things: str) -> str:

@@ -180,12 +180,14 @@ def undertrained_tokens(checkpoints: list[Checkpoint], seen: np.ndarray, known: 
     Args:
         checkpoints: of one suite.
         seen: whether the training texts hold each token, ``[tokens]``.
-        known: tokens that the indicators may know never to occur; they are not among those to be found.
+        known: tokens that the indicators may know never to occur; they are not among those to be found.  If one of
+            them does occur, it is no byte but a character, and none is known.
 
     Returns:
         Columns `UNDERTRAINED`, ``chosen`` telling the indicator that its authors choose for such a model; no rows if
         no token is known or none remains to be found.
     """
+    known = known if not seen[known].any() else known[:0]
     asked = np.setdiff1d(np.arange(len(seen)), known)
     unseen = ~seen[asked]
     rows = []
