@@ -98,18 +98,21 @@ def test_no_number_of_threads_is_refused(word, capsys):
 
 
 COMPUTING = {
-    "ablate", "compare_tables", "evaluate", "geometry", "grid", "logit_lens", "position_scores", "primer_of_table", "probe",
-    "reductions", "score", "score_factors", "score_random", "score_references", "score_static", "states", "static",
-    "table_metrics", "train", "transfer", "tune", "warm_start", "words",
+    "ablate", "compare_tables", "evaluate", "geometry", "grid", "logit_lens", "position_scores", "primer_of_table",
+    "probe", "reductions", "score", "score_factors", "score_random", "score_references", "score_static", "states",
+    "static", "table_metrics", "train", "transfer", "tune", "warm_start", "words",
 }  # fmt: skip
+
+# A rule's name: its own, or, of one that is made for each suite, what its names begin with.
+NAME = re.compile(r'\s*rule (\w+):|\s*rule:\s+name:\s+f"(\w+)_\{')
 
 
 def test_rules_that_compute_hand_their_threads_on():
     """So that ``--set-threads probe=4`` reaches the libraries, and the note says so."""
     rules = {
-        rule.partition(":")[0].removeprefix("rule ")
+        "".join(filter(None, NAME.match(rule).groups()))
         for file in sorted((ROOT / "workflow" / "rules").glob("*.smk"))
-        for rule in re.split(r"\n(?=rule )", file.read_text("utf-8"))
+        for rule in re.split(r"\n(?=\s*rule[ :])", file.read_text("utf-8"))
         if "--threads {threads}" in rule
     }
     assert rules == COMPUTING
