@@ -48,7 +48,10 @@ VERDICTS = (REPRODUCED, NOT_REPRODUCED, UNRESOLVED, AT_CHANCE, NOT_TESTABLE, NOT
 ANALOGUES = (HOLDS, FAILS, UNRESOLVED, AT_CHANCE, NOT_TESTABLE)
 
 # By what the report multiplies.
-UNITS = {"score": 100, "score per doubling": 100, "tau": 1, "share": 1, "factor": 1, "correlation": 1}
+UNITS = {
+    "score": 100, "score per doubling": 100, "tau": 1, "share": 1, "factor": 1, "correlation": 1, "nats": 1,
+    "nats per doubling": 1,
+}  # fmt: skip
 
 # Columns of a test; those of the published models have PUBLISHED before them.
 TEST = [

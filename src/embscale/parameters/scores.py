@@ -16,6 +16,7 @@ from embscale.parameters.kinds import (
     Paths,
     Seed,
     Seeds,
+    Share,
     SpecialTokens,
     TextLength,
     Variants,
@@ -126,10 +127,20 @@ class Scores(Bootstrap, Shuffling, TableVariants, Lengths, Metrics):
 
 
 @dataclass(frozen=True)
+class Margins:
+    """How far apart two numbers of the ladder may be and still be the same."""
+
+    score_share: Annotated[Share, "of the range of scores: the highest trained one less chance"]
+    loss_share: Annotated[Share, "of how far training lowers the loss on held-out texts"]
+    tokens_factor: Annotated[float, {"exclusiveMinimum": 1}, "either way, of tokens until random tables are passed"]
+
+
+@dataclass(frozen=True)
 class Claims:
-    """Where the published claims are tested."""
+    """Where the published claims are tested, and what counts as the same."""
 
     task: Annotated[Name, "on which published suites are compared; the ladder's is that of the corpus"]
+    margins: Margins
 
 
 @dataclass(frozen=True)
