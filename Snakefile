@@ -46,6 +46,7 @@ try:
         ClusterSeed,
         Comparison,
         Lengths,
+        Margins,
         Metrics,
         Shuffling,
         Words,
@@ -238,6 +239,7 @@ rule chapter_primer:
 rule chapter_claims:
     input:
         rules.claims.output,
+        rules.ladder_answers.output,
         rules.layer_claims.output,
         rules.compare.output,
         rules.inventory.output,

@@ -44,8 +44,6 @@ def loss(width, tokens, more=0.0):
     return 1.5 + more + 0.8 * (width / 64) ** -0.2 + 6.0 * (1 + tokens / 1e5) ** -0.5
 
 
-
-
 def scored(suites=SUITES, *, queries=300, seed=0, spread=0.004, steps=STEPS, seeds=SEEDS, idf=0.0, particular=0.05):
     """Scores of the suites and of random tables, ``full`` at every step, ``unit`` and ``idf`` at both ends.
 

@@ -16,6 +16,7 @@ ORDER = [
     {"tables"},
     {"scoring", "training", "layers"},
     {"claims", "primer"},
+    {"answers"},
     {"figures", "report"},
     {"explorer"},
     {"cli"},

@@ -10,7 +10,10 @@ FIGURE_ROWS = {
     "scaling": [rules.estimates.output.estimates],
     "table_controls": [rules.estimates.output.differences],
     "random_baseline": [rules.estimates.output.estimates],
-    "training": [rules.estimates.output.differences],
+    "training": [rules.ladder_answers.output.curves],
+    "crossings": [rules.ladder_answers.output.crossings],
+    "effects": [rules.ladder_answers.output.effects],
+    "ladder_fits": [rules.ladder_answers.output.fitted],
     "lengths": [rules.estimates.output.estimates],
     "heldout": [rules.estimates.output.differences],
     "suites": [rules.estimates.output.estimates],
@@ -108,7 +111,6 @@ FIGURE_FILTERS = {
     "scaling": [*ALL_SCORES, *OF_LADDER, *AT_LENGTH, *OF_ALL_QUERIES],
     "table_controls": [*LADDER_SCORES, *OF_ALL_QUERIES],
     "random_baseline": [*LADDER_SCORES, *OF_ALL_QUERIES],
-    "training": [*LADDER_SCORES, *OF_ALL_QUERIES],
     "lengths": [*ALL_SCORES, *OF_LADDER, *MAIN_TASK, *OF_ALL_QUERIES],
     "heldout": LADDER_SCORES,
     "suites": [*ALL_SCORES, *AT_LENGTH, *OF_ALL_QUERIES],
@@ -163,6 +165,13 @@ rule numbers:
         qrels=rules.harvest.output.qrels,
         estimates=rules.estimates.output.estimates,
         differences=rules.estimates.output.differences,
+        answers=[
+            rules.ladder_answers.output.crossings,
+            rules.ladder_answers.output.effects,
+            rules.ladder_answers.output.explanations,
+            rules.ladder_answers.output.fits,
+            rules.ladder_answers.output.costs,
+        ],
         inventory=rules.inventory.output.csv,
         other_tasks=(
             expand(rules.evaluate.output.scores, model=PROBED)
@@ -227,6 +236,7 @@ rule numbers:
     shell:
         "python src/embscale numbers --study {params.study} --task {params.task:q} --estimates {input.estimates:q}"
         " --differences {input.differences:q} {params.where} --metrics {params.metrics} --length {params.length}"
+        " --answers {input.answers:q}"
         " --inventory {input.inventory:q} {params.other_tasks} --probes {input.probes:q}"
         " --layer-scores {input.layer_scores:q} --texts {params.texts:q} --primer {input.primer:q}"
         " --compared {input.compared:q} --losses {input.losses:q}"
@@ -318,6 +328,7 @@ rule check:
         code=command_sources("check"),
         results=[
             rules.claims.output.csv,
+            rules.ladder_answers.output.curves,
             rules.layer_claims.output.claims,
             rules.sizes.output.rows,
             rules.compare.output.csv,
@@ -477,6 +488,7 @@ rule render:
             rules.words_table.output.partial,
             rules.claims.output.claims,
             rules.claims.output.tables,
+            rules.ladder_answers.output.tables,
             rules.layer_claims.output.tables,
             rules.compare.output.partial,
             rules.appendix.output.settings,

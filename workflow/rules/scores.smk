@@ -352,6 +352,69 @@ rule estimates:
         " --differences {output.differences:q} 2> {log:q}"
 
 
+rule ladder_answers:
+    """Answer what the ladder is for: crossings, effects of variations, explanations, scaling laws, costs."""
+    input:
+        code=command_sources("ladder-answers"),
+        scores=[
+            *expand(
+                rules.score.output.scores, task=config["corpus"]["task"], model=RUNS
+            ),
+            *expand(
+                rules.score_random.output.scores,
+                task=config["corpus"]["task"],
+                tokenizer=config["tokenizer"]["name"],
+                width=sorted({training.width for training in RUNS.values()}),
+            ),
+            *expand(
+                rules.score_references.output.scores,
+                task=config["corpus"]["task"],
+                tokenizer=config["tokenizer"]["name"],
+            ),
+        ],
+        runs=[
+            file
+            for run in RUNS
+            for file in (losses_file(run), losses_file(run).with_name("costs.json"))
+        ],
+    output:
+        curves="<results>/ladder/curves.csv",
+        note="<results>/ladder/curves.csv.note.json",
+        crossings="<results>/ladder/crossings.csv",
+        effects="<results>/ladder/effects.csv",
+        explanations="<results>/ladder/explanations.csv",
+        fits="<results>/ladder/fits.csv",
+        fitted="<results>/ladder/fitted.csv",
+        costs="<results>/ladder/costs.csv",
+        tables=expand(
+            "<results>/report/tables/ladder_{table}.md",
+            table=["crossings", "effects", "explanations", "fits", "costs"],
+        ),
+    log:
+        "<logs>/ladder_answers.log",
+    benchmark:
+        "<benchmarks>/ladder_answers.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        folder=subpath(output.curves, parent=True),
+        tables=subpath(output.tables[0], parent=True),
+        runs=" ".join(
+            f"--run {training.suite} {training.width} {training.seed} {losses_file(run).parent}"
+            for run, training in RUNS.items()
+        ),
+        tokenizer=config["tokenizer"]["name"],
+        task=config["corpus"]["task"],
+        metric=config["scores"]["primary_metric"],
+        length=config["scores"]["lengths"][0],
+        bootstrap=BOOTSTRAP,
+        margins=group_flags(Margins, config["claims"]["margins"]),
+    shell:
+        "python src/embscale ladder-answers {input.scores:q} {params.runs} --tokenizer {params.tokenizer}"
+        " --task {params.task} --metric {params.metric} --length {params.length} {params.bootstrap} {params.margins}"
+        " --output {params.folder:q} --tables {params.tables:q} 2> {log:q}"
+
+
 rule evaluate:
     """Score a model's last table on tasks of other kinds than retrieval."""
     input:

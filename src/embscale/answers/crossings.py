@@ -94,9 +94,7 @@ def status(tokens: float) -> str:
     return CROSSED if tokens > 0 else FROM_THE_START
 
 
-def rows(
-    found: Sequence[tuple[Curve, np.ndarray]], protocol: dict[str, str], resampled: Resamples
-) -> pd.DataFrame:
+def rows(found: Sequence[tuple[Curve, np.ndarray]], protocol: dict[str, str], resampled: Resamples) -> pd.DataFrame:
     """Rows of ``crossings.csv`` with `COLUMNS`: a row for each width (``run`` is ``all``) and one for each of its runs.
 
     ``tokens`` is that of the last checkpoint where ``status`` is ``not before``; ``ci_high`` is empty where the

@@ -11,7 +11,7 @@ a difference that is merely not significant is unresolved.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,7 @@ SCORE, LOSS, TOKENS = "score less random", "held-out loss", "tokens to the cross
 QUANTITIES = (SCORE, LOSS, TOKENS)
 UNITS = {SCORE: "score", LOSS: "nats per token", TOKENS: "doublings"}
 HIGHER, LOWER, SAME, UNRESOLVED, NOT_COMPARED = "higher", "lower", "the same", "unresolved", "not compared"
+SLIGHTLY = "slightly"  # higher or lower, and certainly within the margin
 ALPHA = 0.05
 COLUMNS = [
     "suite", "model", "width", "step", "tokens", "quantity", "unit", "level", "level_low", "level_high", "base_level",
@@ -107,7 +108,9 @@ def _effects(
     less_random = curves.differences(own, resampled)
     scores = curves.effect(own.scores[ours], base.scores[theirs], resampled, names)
     found = {
-        SCORE: Effect(less_random[:, ours], float(base.less_random()[theirs].mean()), scores, margins.score_share * scale)
+        SCORE: Effect(
+            less_random[:, ours], float(base.less_random()[theirs].mean()), scores, margins.score_share * scale
+        )
     }
     seeds = own.seeds
     loss = trained.losses(runs, own.model, seeds, [step])
@@ -186,18 +189,14 @@ def _known(value: float) -> float:
 
 def _corrected(table: pd.DataFrame) -> pd.DataFrame:
     """p-values corrected within each quantity, and the verdicts that they give."""
-    table = table.astype({name: float for name in ("p", "p_holm", "p_same", "p_same_holm", "effect", "margin")})
+    table = table.astype(dict.fromkeys(("p", "p_holm", "p_same", "p_same_holm", "effect", "margin"), float))
     for p, corrected in (("p", "p_holm"), ("p_same", "p_same_holm")):
         for _, family in table[table[p].notna()].groupby("quantity", sort=False):
             table.loc[family.index, corrected] = holm(family[p].to_list())
     differs, same = table["p_holm"] < ALPHA, table["p_same_holm"] < ALPHA
-    table.loc[differs & (table["effect"] > 0), "verdict"] = HIGHER
-    table.loc[differs & (table["effect"] < 0), "verdict"] = LOWER
-    # A difference may be certain and too small to matter.
     table.loc[same, "verdict"] = SAME
+    # A difference may be certain and too small to matter.
+    for side, word in ((table["effect"] > 0, HIGHER), (table["effect"] < 0, LOWER)):
+        table.loc[differs & side, "verdict"] = word
+        table.loc[differs & side & same, "verdict"] = f"{SLIGHTLY} {word}"
     return table
-
-
-def by_suite(table: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
-    """The rows of each variation."""
-    return {str(suite): group for suite, group in table[table["against"] != ""].groupby("suite", sort=False)}

@@ -3,8 +3,8 @@
 An explanation is about our ladder, and says so; published models are not asked.  Each prediction has parts with ranges,
 decided by the rules of `embscale.claims.verdicts`: it *holds* or *fails* where the part that decides is certain after
 Holm's correction over all predictions, and is *unresolved* where it is not, or where the study has not run what the
-prediction is about.  Training that ends early refutes nothing: that tables do not cross is a failure only where the loss
-no longer falls.
+prediction is about.  Training that ends early refutes nothing: that tables do not cross is a failure only where the
+loss no longer falls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import pandas as pd
 
 from embscale.answers import curves, trained
 from embscale.answers.curves import Curve
-from embscale.answers.effects import score_range
 from embscale.answers.trained import Trained
 from embscale.claims import verdicts
 from embscale.claims.verdicts import ALPHA, FAILS, HOLDS, UNRESOLVED, NotRun, NotTestable, Part, Trend
@@ -238,18 +237,19 @@ def _at_loss(losses: np.ndarray, level: float) -> tuple[np.ndarray, int]:
 
 
 def order_changes(study: Study, way: str) -> list[Part]:
-    """Scored in another way, the last table of the widest model changes sides: from below random ones to above."""
+    """Scored in another way, the last table of the widest model is on the other side of random ones."""
     plain, other = study.ladder()[-1], study.ladder(way)[-1]
     if plain.width != other.width:
         raise NotRun(f"the widest model was not scored with {way}")
     before, after = study.less_random(plain)[:, -1], study.less_random(other)[:, -1]
     low, high = (np.nan, np.nan) if np.isnan(before).any() else percentile_interval(before[1:])
-    if not high < 0:
-        side = "above" if low > 0 else "not certainly below"
-        raise NotTestable(f"as it is, the {plain.width}-wide table is {side} random ones: no order to turn round")
+    if not (low > 0 or high < 0):
+        raise NotTestable(f"as it is, the {plain.width}-wide table is not certainly above or below random ones")
+    below, above = (-np.inf, 0.0), (0.0, np.inf)
+    sides = (above, below) if low > 0 else (below, above)
     return [
-        Part(f"as it is, width {plain.width}", before, -np.inf, 0.0, above_chance=study.above_chance(plain, -1)),
-        Part(f"{way}, width {plain.width}", after, above_chance=study.above_chance(other, -1)),
+        Part(f"as it is, width {plain.width}", before, *sides[0], above_chance=study.above_chance(plain, -1)),
+        Part(f"{WAYS[way]}, width {plain.width}", after, *sides[1], above_chance=study.above_chance(other, -1)),
     ]
 
 
@@ -276,7 +276,7 @@ UNDERTRAINED, NEEDS_LESS, WRONG_METRIC = "undertrained", "needs it less", "wrong
 EXPLANATIONS = {
     UNDERTRAINED: "Trained too short: with more tokens, tables pass random ones",
     NEEDS_LESS: "Wide models need their tables less, as their layers take over",
-    WRONG_METRIC: "The wrong metric: scored in another way, tables stand otherwise",
+    WRONG_METRIC: "The wrong metric: whether tables pass random ones depends on how they are scored",
 }
 MAX_POOLING = "max pooling"
 TREATMENTS = {"unit": "rows of norm 1", "idf": "idf weights"}
@@ -297,7 +297,7 @@ PREDICTIONS = [
         Prediction(
             WRONG_METRIC,
             way,
-            f"With {words}, the widest model's last table is above random ones, though as it is it is below.",
+            f"With {words}, the widest model's last table is on the other side of random ones than as it is.",
             lambda study, way=way: order_changes(study, way),  # type: ignore[misc]
             "table_controls",
         )
@@ -307,7 +307,7 @@ PREDICTIONS = [
 
 
 def rows(study: Study, *, files: str, command: str) -> pd.DataFrame:
-    """Rows of ``explanations.csv`` with `COLUMNS`: a row for each prediction, with its verdict and the numbers behind it.
+    """Rows of ``explanations.csv`` with `COLUMNS`: each prediction with its verdict and the numbers behind it.
 
     Args:
         study: what is asked.
@@ -350,8 +350,8 @@ STANDS, FALLS = "stands", "does not stand"
 def standing(table: pd.DataFrame) -> dict[str, str]:
     """Whether each explanation stands: if none of its predictions fails and more than half hold.
 
-    *Wrong metric* predicts that some other way of scoring turns the order round: one is enough, and it does not stand if
-    all that could be tested fail.
+    *Wrong metric* predicts that some other way of scoring turns the order round: one is enough, and it does not stand
+    if all that could be tested fail.
     """
     found = {}
     for name, group in table.groupby("explanation", sort=False):

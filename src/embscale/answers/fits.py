@@ -1,10 +1,12 @@
-"""Scaling laws: held-out loss by width and by tokens, score less random tables by width, each tested on what was held out.
+"""Scaling laws: held-out loss by width and by tokens, score less random tables by width, each tested on unseen points.
 
 A power law with an offset, ``a x^-b + c``, where there are points enough, and one without, which is a straight line on
 two logarithmic axes, where there are not; scores follow a line in the logarithm of width.  Bands and predictions are
 over training runs: each resample of the runs (and, of scores, of the clusters of queries) gives points, the points a
-fit.  A prediction adds the scatter of the points around the law, by Student's t with the points that the law has to
-spare.  A law needs a point more than it has parameters, or it is not fitted, and the row says so.
+fit.  A prediction is of what was observed: resample by resample the fit's error less that of the point held out, which
+runs of the same seed share, and the scatter of the points around the law by Student's t, with as many degrees of
+freedom as the law has points to spare.  A law needs a point more than it has parameters, or it is not fitted, and the
+row says so.
 """
 
 from __future__ import annotations
@@ -137,9 +139,7 @@ def fits(found: Sequence[Curve], runs: Sequence[Trained], resampled: Resamples) 
     return pd.DataFrame(lines, columns=COLUMNS), pd.concat([pd.DataFrame(columns=POINTS), *points])[POINTS]
 
 
-def _sets(
-    ladder: Sequence[Curve], runs: Sequence[Trained], resampled: Resamples
-) -> list[tuple[Points, Sequence[Law]]]:
+def _sets(ladder: Sequence[Curve], runs: Sequence[Trained], resampled: Resamples) -> list[tuple[Points, Sequence[Law]]]:
     """The points of each law with the laws that could be fitted, the first that has points enough being taken."""
     widths = np.array([float(curve.width) for curve in ladder])
     wide = np.arange(len(ladder)) < len(ladder) - 1
@@ -148,7 +148,10 @@ def _sets(
     of_queries = {"n": resampled.queries, "clusters": resampled.clusters, "against": "random"}
     losses = {
         curve.width: curves.of_runs(
-            trained.losses(runs, curve.model, curve.seeds, [int(step) for step in curve.steps]), resampled, curve.runs
+            trained.losses(runs, curve.model, curve.seeds, [int(step) for step in curve.steps]),
+            resampled,
+            # Runs of one seed have the same held-out texts at every width.
+            f"{LADDER} {curve.seeds}",
         )
         for curve in ladder
     }
@@ -190,15 +193,19 @@ def _fit(law: Law, made: Points, resampled: Resamples) -> tuple[dict[str, Any], 
     draws = made.y[: 1 + FITTED_DRAWS] if law is POWER_OFFSET else made.y
     found = law.fit(made.x[made.used], draws[:, made.used])
     if np.isnan(found[0]).any() or (many := np.isnan(found).any(axis=1).mean()) > 0.05:
-        line["detail"] = "the fit does not converge" if np.isnan(found[0]).any() else f"{many:.0%} of fits do not converge"
+        line["detail"] = (
+            "the fit does not converge" if np.isnan(found[0]).any() else f"{many:.0%} of fits do not converge"
+        )
         return line, points.assign(verdict=NOT_SUPPORTED)
-    found = found[~np.isnan(found).any(axis=1)]
+    converged = ~np.isnan(found).any(axis=1)
+    found, draws = found[converged], draws[converged]
     values = law.value(made.x, found)
     spare = line["points"] - len(law.terms)
     residual = float(np.sqrt(np.square(made.y[0] - values[0])[made.used].sum() / spare))
     scatter = np.random.default_rng(resampled.seed).standard_t(spare, len(values) - 1) * residual
     line |= {"residual": residual, "predicted": values[0, -1]}
-    low, high = percentile_interval(values[1:, -1] + scatter)
+    errors = (values - draws)[:, -1]
+    low, high = values[0, -1] + np.array(percentile_interval(errors[1:] - errors[0] + scatter))
     line |= {"predicted_low": low, "predicted_high": high}
     line["verdict"] = PREDICTED if low <= made.y[0, -1] <= high else MISSED
     details = ["one point to spare, so the prediction is wide"] if spare == 1 else []

@@ -100,7 +100,9 @@ def effects_sentence(rows: pd.DataFrame) -> str:
     """Which variations raise and lower the score less random, the loss and the tokens to the crossing."""
     varied = rows[rows["against"].fillna("") != ""]
     if varied.empty:
-        return "this study trains no variation of the ladder, so it cannot tell what tying, rates, decay or depth change"
+        return (
+            "this study trains no variation of the ladder, so it cannot tell what tying, rates, decay or depth change"
+        )
     parts = []
     for quantity in QUANTITIES:
         of = varied[(varied["quantity"] == quantity) & (varied["verdict"] != NOT_COMPARED)]
@@ -176,7 +178,9 @@ def fits_sentence(rows: pd.DataFrame) -> str:
     parts = []
     for by, held_out in (("width", "the widest model"), ("tokens", "the end of the training")):
         of = rows[rows["by"] == by]
-        counts = {word: int((of["verdict"] == word).sum()) for word in (fits.PREDICTED, fits.MISSED, fits.NOT_SUPPORTED)}
+        counts = {
+            word: int((of["verdict"] == word).sum()) for word in (fits.PREDICTED, fits.MISSED, fits.NOT_SUPPORTED)
+        }
         words = {
             fits.PREDICTED: f"predict {held_out}",
             fits.MISSED: f"miss {held_out}",
@@ -193,7 +197,12 @@ def costs_table(rows: pd.DataFrame) -> str:
     for row in rows.to_dict("records"):
         width = "" if pd.isna(row["width"]) else str(row["width"])
         name = row["suite"] if row["suite"] == costs.TOTAL else variation(row["suite"])
-        numbers = [str(row["runs"]), f"{row['tokens']:,.0f}", f"{row['operations']:.2e}", f"{row['seconds'] / 3600:.2f}"]
+        numbers = [
+            str(row["runs"]),
+            f"{row['tokens']:,.0f}",
+            f"{row['operations']:.2e}",
+            f"{row['seconds'] / 3600:.2f}",
+        ]
         lines.append([escape(name), width, *numbers])
     return markdown_table(lines)
 

@@ -22,6 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_where(parser)
     parser.add_argument("--metrics", nargs="+", required=True, help="of the scores, the primary one first")
     parser.add_argument("--length", required=True, help="first tokens of each document that count, or all")
+    parser.add_argument(
+        "--answers",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="CSV",
+        help="crossings.csv and others, from embscale ladder-answers",
+    )
     parser.add_argument("--inventory", type=Path, required=True, help="from embscale inventory")
     parser.add_argument(
         "--other-tasks", type=Path, action="append", default=[], metavar="CSV", help="from embscale evaluate"
@@ -54,6 +62,7 @@ def run(args: argparse.Namespace) -> None:
     import pandas as pd
     import yaml
 
+    from embscale.answers.words import variables as answers
     from embscale.claims import published_scores
     from embscale.primer.numbers import primer_numbers
     from embscale.provenance import kept_results
@@ -66,6 +75,7 @@ def run(args: argparse.Namespace) -> None:
         qrels,
         args.estimates,
         args.differences,
+        *args.answers,
         published_scores.REFERENCES_FILE,
         args.inventory,
         *args.other_tasks,
@@ -96,6 +106,7 @@ def run(args: argparse.Namespace) -> None:
                 read_note(note_path(beir.corpus_file(args.task)))["facts"],
             ),
             "scores": numbers.score_numbers(rows, differences, **main, length=args.length),
+            "answers": answers({path.stem: tidy.read([path], (), where=[]) for path in args.answers}),
             "layers": numbers.layer_numbers(probes, args.texts),
             "layer_scores": numbers.layer_score_numbers(tidy.read([args.layer_scores], (), where=[])),
             "compared": compared_numbers.variables(tidy.read(args.compared, (), where=[])),

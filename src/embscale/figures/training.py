@@ -1,4 +1,4 @@
-"""Trained less random tables of the same width at the steps where tables were saved (Corey, "tables learn early")."""
+"""Trained less random tables of the same width along training, by tokens seen (Corey, "tables learn early")."""
 
 from __future__ import annotations
 
@@ -6,61 +6,76 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.plotting import tables, theme
+from embscale.answers.crossings import crossing
+from embscale.answers.words import tokens_label
+from embscale.plotting import tables, theme, tokens
 from embscale.rows.labels import PERCENT, metric_label
 from embscale.rows.selection import LADDER
 from embscale.rows.treatments import FULL, RANDOM
 
 COLUMNS = (
-    "suite", "model", "step", "width", "treatment", "against", "metric", "score", "value", "ci_low", "ci_high", "runs",
-    "n", "clusters",
+    "suite", "model", "width", "tokens", "treatment", "against", "metric", "value", "ci_low", "ci_high", "runs", "n",
+    "clusters",
 )  # fmt: skip
 
 
 def _lines(rows: pd.DataFrame) -> list[tuple[int, pd.DataFrame]]:
     shown = rows[(rows["suite"] == LADDER) & (rows["treatment"] == FULL) & (rows["against"] == RANDOM)]
-    return [(int(width), line.sort_values("step")) for width, line in shown.groupby("width")]
+    return [(int(width), line.sort_values("tokens")) for width, line in shown.groupby("width")]
 
 
-def _root(x: np.ndarray) -> np.ndarray:
-    return np.sign(x) * np.abs(x) ** 0.5
-
-
-def _square(x: np.ndarray) -> np.ndarray:
-    return np.sign(x) * x**2
+def _crossing(line: pd.DataFrame) -> float:
+    return float(crossing(line["tokens"].to_numpy(), line["value"].to_numpy()))
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A line for each width from its untrained to its last table; steps on a scale of square roots."""
+    """A line with its band for each width, from the untrained table on; a ring where it passes zero for good."""
     lines = _lines(rows)
-    figure = theme.figure(height=4.3)
+    figure = theme.figure(height=4.6)
     axes = figure.subplots()
+    seen = sorted({float(value) for _, line in lines for value in line["tokens"]})
+    first = tokens.axis(axes, seen, zero=seen[0] == 0)
     axes.axhline(0, color=theme.INK, linewidth=1)
     labels = []
-    steps = sorted({int(step) for _, line in lines for step in line["step"]})
-    apart = steps[-1] ** 0.5 / 80  # so that intervals do not hide each other
     for number, (colour, (width, line)) in enumerate(zip(theme.ordered_colours(len(lines)), lines, strict=True)):
-        root = np.sqrt(line["step"].to_numpy(dtype=float)) + (number - (len(lines) - 1) / 2) * apart
-        _, y = tables.line(axes, line.assign(place=_square(root)), colour=colour, by="place")
-        labels.append((float(_square(root[-1] + 2 * apart)), float(y[-1]), f"width {width}", colour))
-    axes.set_xscale("function", functions=(_root, _square))
-    axes.set_xticks(steps, [str(step) for step in steps])
-    axes.set_xlim(float(_square(-3 * apart)), steps[-1] * 1.6)
-    axes.set_xlabel("training step")
+        after = line[line["tokens"] > 0]
+        low, high = (after[name].to_numpy(float) * PERCENT for name in ("ci_low", "ci_high"))
+        axes.fill_between(after["tokens"], low, high, color=colour, alpha=0.16, linewidth=0)
+        axes.plot(after["tokens"], after["value"] * PERCENT, color=colour, marker="o", markersize=3.5)
+        before = line[line["tokens"] == 0].assign(place=tokens.place([0], first)[0])
+        if len(before):
+            tables.line(axes, before, colour=colour, by="place", shift=(number - (len(lines) - 1) / 2) / 8)
+        if 0 < (crossed := _crossing(line)) < np.inf:
+            axes.plot(crossed, 0, marker="o", markersize=9, markerfacecolor="white", color=colour, zorder=5)
+        labels.append(
+            (float(after["tokens"].iloc[-1]), float(after["value"].iloc[-1]) * PERCENT, f"width {width}", colour)
+        )
     axes.set_ylabel(f"trained less random, {metric_label(rows)}")
     theme.end_labels(axes, labels)
     return figure
 
 
 def describe(rows: pd.DataFrame) -> str:
-    """What the figure shows, with the numbers at both ends of each line."""
-    lines = _lines(rows)
-    parts = [
-        f"width {width}: {line['value'].iloc[0] * PERCENT:+.2f} before training, "
-        f"{line['value'].iloc[-1] * PERCENT:+.2f} after step {line['step'].iloc[-1]:.0f}"
-        for width, line in lines
-    ]
+    """What the figure shows, with the numbers at both ends of each line, its lowest point and its crossing."""
+    parts = []
+    for width, line in _lines(rows):
+        last, lowest = line.iloc[-1], line.loc[line["value"].idxmin()]
+        crossed = _crossing(line)
+        text = f"width {width}: "
+        if line["tokens"].iloc[0] == 0:
+            text += f"{line['value'].iloc[0] * PERCENT:+.2f} before training, "
+        if 0 < lowest["tokens"] < last["tokens"]:
+            text += f"{lowest['value'] * PERCENT:+.2f} at its lowest after {tokens_label(lowest['tokens'])} tokens, "
+        text += f"{last['value'] * PERCENT:+.2f} after {tokens_label(last['tokens'])} tokens"
+        parts.append(f"{text}; {_words(crossed)}")
+    over = tables.over(pd.concat([line for _, line in _lines(rows)]))
     return (
-        f"Lines of {metric_label(rows)} of each model's table less that of random tables of its width, against the "
-        f"training step; over {tables.over(pd.concat([line for _, line in lines]))}. {'; '.join(parts)}."
+        f"Lines of {metric_label(rows)} of each width's table less that of random tables of its width, against the "
+        f"tokens of training on a logarithmic axis, with 95 % bands; over {over}. {'. '.join(parts)}."
     )
+
+
+def _words(crossed: float) -> str:
+    if np.isinf(crossed):
+        return "not above random tables at the end"
+    return f"above random tables for good after {tokens_label(crossed)} tokens" if crossed else "above from the start"
