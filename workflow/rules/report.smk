@@ -488,6 +488,7 @@ rule render:
             rules.words_table.output.partial,
             rules.claims.output.claims,
             rules.claims.output.tables,
+            rules.ladder_answers.output.table,
             rules.ladder_answers.output.tables,
             rules.layer_claims.output.tables,
             rules.compare.output.partial,

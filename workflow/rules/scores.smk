@@ -386,9 +386,10 @@ rule ladder_answers:
         fits="<results>/ladder/fits.csv",
         fitted="<results>/ladder/fitted.csv",
         costs="<results>/ladder/costs.csv",
+        table="<results>/report/tables/ladder_crossings.md",
         tables=expand(
             "<results>/report/tables/ladder_{table}.md",
-            table=["crossings", "effects", "explanations", "fits", "costs"],
+            table=["effects", "explanations", "fits", "costs"],
         ),
     log:
         "<logs>/ladder_answers.log",
@@ -398,7 +399,7 @@ rule ladder_answers:
         "../envs/embscale.yaml"
     params:
         folder=subpath(output.curves, parent=True),
-        tables=subpath(output.tables[0], parent=True),
+        tables=subpath(output.table, parent=True),
         runs=" ".join(
             f"--run {training.suite} {training.width} {training.seed} {losses_file(run).parent}"
             for run, training in RUNS.items()
