@@ -81,7 +81,7 @@ def of(found, suite, width):
 
 
 def rows_of(ladder):
-    made, found, runs, resampled = ladder
+    _made, found, _runs, resampled = ladder
     drawn = [(curve, curves.differences(curve, resampled)) for curve in found["full"]]
     return crossings.rows(drawn, {"task": "T", "length": "64", "metric": "ndcg_at_10"}, resampled)
 
@@ -128,7 +128,7 @@ def test_where_some_runs_have_not_crossed_the_interval_has_no_upper_end():
 
 
 def test_a_table_that_is_always_above_has_crossed_from_the_start():
-    made, found, _, resampled = study({"ladder": {64: {}}})
+    _, found, _, resampled = study({"ladder": {64: {}}})
     curve = of(found, "ladder", 64)
     above = curves.Curve(**vars(curve) | {"scores": curve.scores + 0.3})
     drawn = [(above, curves.differences(above, resampled))]
@@ -160,7 +160,7 @@ def test_queries_of_one_cluster_give_no_interval():
 def test_a_width_without_random_tables_is_refused():
     made, _, runs, _ = study({"ladder": {64: {}}})
     rest = made.of((made.keys["suite"] != "random").to_numpy())
-    with pytest.raises(EmbscaleError, match="ladder-w64: no random tables of width 64 .*scores.random.dims"):
+    with pytest.raises(EmbscaleError, match=r"ladder-w64: no random tables of width 64 .*scores.random.dims"):
         curves.curves(rest, ladder_rows.tokens(runs))
 
 
@@ -213,7 +213,7 @@ def test_families_are_corrected_by_quantity(ladder):
 
 def test_a_variation_is_compared_with_the_seeds_and_steps_that_both_have():
     suites = {"ladder": {64: {}}, "ladder-tied": {64: {"loss": 0.15}}}
-    made, found, runs, resampled = study(suites)
+    made, _found, runs, resampled = study(suites)
     shorter = made.of(
         (
             (made.keys["suite"] != "ladder-tied") | ((made.keys["run"] != 2) & (made.keys["step"] <= 4800))
@@ -361,18 +361,18 @@ def test_a_run_that_was_trained_further_counts_up_to_the_last_step_of_the_study(
 
 
 def test_files_that_are_missing_or_damaged_are_named(tmp_path):
-    with pytest.raises(EmbscaleError, match="losses.csv: no such file; make it with embscale train"):
+    with pytest.raises(EmbscaleError, match=r"losses.csv: no such file; make it with embscale train"):
         trained.read("ladder", 8, 1, tmp_path)
     pd.DataFrame({"step": [0], "tokens": [0], "heldout_loss": [9.0]}).to_csv(tmp_path / "losses.csv")
     (tmp_path / "costs.json").write_text("{}")
-    with pytest.raises(EmbscaleError, match="costs.json is damaged"):
+    with pytest.raises(EmbscaleError, match=r"costs.json is damaged"):
         trained.read("ladder", 8, 1, tmp_path)
     with pytest.raises(EmbscaleError, match="ladder-w8: no held-out loss of the seed or step 3"):
         trained.losses(ladder_rows.runs(), "ladder-w8", (3,), (0,))
 
 
-FLAGS = ["--tokenizer", "t", "--task", "T", "--metric", "ndcg_at_10", "--length", "64", "--bootstrap-resamples", "200",
-         "--bootstrap-seed", "1", "--score-share", "0.1", "--loss-share", "0.02", "--tokens-factor", "1.25"]  # fmt: skip
+FLAGS = ["--tokenizer", "t", "--task", "T", "--metric", "ndcg_at_10", "--length", "64", "--bootstrap-resamples",
+         "200", "--bootstrap-seed", "1", "--score-share", "0.1", "--loss-share", "0.02", "--tokens-factor", "1.25"]  # fmt: skip
 SMALL = {"ladder": {16: {}, 32: {}}, "ladder-tied": {32: {"loss": 0.15}}}
 
 

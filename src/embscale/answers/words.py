@@ -17,6 +17,11 @@ from embscale.rows.selection import LADDER
 
 MINUS = "\N{MINUS SIGN}"
 SCALE = {SCORE: PERCENT, LOSS: 1, TOKENS: 1}
+SLICE = (
+    "a slice of the deep ladder (`studies/ladder.yaml`), which trains the same runs further, and others with one thing "
+    "changed at a time: the output table tied to the input table, the table frozen, its own learning rate or weight "
+    "decay, the depth."
+)
 PARENTHESES = {SCORE: "× 100", LOSS: "nats", TOKENS: "doublings"}
 
 
@@ -237,8 +242,8 @@ def study_sentence(crossings: pd.DataFrame) -> str:
         missing.append("how far another run would differ")
     if len(ladder) == 1:
         missing.append("what width changes")
-    words += f", and the variations {_joined(varied)}" if varied else ", without variations: a slice of the deep ladder"
-    return f"{words}. It cannot tell {_joined(missing)}." if missing else f"{words}."
+    words += f", and the variations {_joined(varied)}." if varied else f", without variations: {SLICE}"
+    return f"{words} It cannot tell {_joined(missing)}." if missing else words
 
 
 def variables(answers: Mapping[str, pd.DataFrame]) -> dict[str, str]:
