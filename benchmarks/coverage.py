@@ -10,11 +10,13 @@ import argparse
 
 import numpy as np
 
+from embscale.answers import crossings, curves
 from embscale.statistics import repeated_splits, shared_units
 from embscale.statistics.resampling import bootstrap_means, percentile_interval, seed_band
 from embscale.statistics.two_way import Resamples
 
 RESAMPLES = 500
+CROSSING = 3e6  # tokens at which the mean curve over all runs crosses
 QUERIES, CLUSTERS = 400, 100
 SPREAD = {  # standard deviations: of runs, of clusters, of queries, of what is particular to a run and a query
     "runs differ most": (0.1, 0.05, 0.1, 0.1),
@@ -81,6 +83,22 @@ def of_pairs(rng, count):
     return low, high
 
 
+def of_crossing(rng, end, spread):
+    """Tokens until three runs' mean curve stays above five random tables, from checkpoints up to an end.
+
+    Less the truth, on a logarithm; without an upper end where curves have not crossed.
+    """
+    tokens = np.geomspace(25_000, end, 16)
+    _, shared, cluster = scores(rng, 1, spread)
+    rise = 0.03 * np.maximum(np.log2(tokens / CROSSING), -3)
+    of_run = rng.normal(0, spread[0], (1, 3)) + rng.normal(0, spread[0] / 4, (16, 3))
+    trained = shared + (rise[:, None] + of_run)[:, :, None] + rng.normal(0, spread[3], (16, 3, len(cluster)))
+    random = shared / 2 + rng.normal(0, spread[0] / 2, (5, 1)) + rng.normal(0, spread[3], (5, len(cluster)))
+    curve = curves.Curve("a", "a", 1, "full", np.arange(16), tokens, (1, 2, 3), trained, random, np.empty(0))
+    found = crossings.crossing(tokens, curves.differences(curve, resampled(rng, cluster)))
+    return np.log(np.maximum(crossings.interval(found[1:], end), 1)) - np.log(CROSSING)
+
+
 def of_runs(rng):
     """Warm starts: a loss of three runs."""
     band = seed_band(rng.standard_normal(3))
@@ -99,6 +117,16 @@ def kinds():
     for count in (6, 10, 20):
         yield f"analogies of {count} pairs", lambda rng, count=count: of_pairs(rng, count)
     yield "warm start, three runs", of_runs
+    ends = {"all runs cross": 12e6, "half of the runs cross": CROSSING, "no run crosses": CROSSING / 3}
+    for name, end in ends.items():
+        yield (
+            f"tokens to the crossing, three runs; {name}",
+            lambda rng, end=end: of_crossing(rng, end, SPREAD["both differ"]),
+        )
+    yield (
+        "tokens to the crossing, three runs; all cross, runs differ most",
+        lambda rng: of_crossing(rng, 12e6, SPREAD["runs differ most"]),
+    )
 
 
 def main():

@@ -134,7 +134,7 @@ def test_a_table_that_is_always_above_has_crossed_from_the_start():
     drawn = [(above, curves.differences(above, resampled))]
     rows = crossings.rows(drawn, {"task": "T", "length": "64", "metric": "m"}, resampled)
     assert set(rows["status"]) == {FROM_THE_START} and (rows["tokens"] == 0).all()
-    assert words.crossing_label(rows.iloc[0].to_dict()) == "above from the start"
+    assert words.crossing_label(rows.iloc[0].to_dict()) == "0 [0, 0]"
 
 
 def test_one_run_has_an_interval_over_queries_alone_and_says_one_run():
@@ -334,9 +334,9 @@ def test_too_few_points_support_no_law():
     _, found, runs, resampled = study({"ladder": {16: {}, 32: {}}}, steps=(0, 25, 100, 400))
     table, points = fits.fits(found["full"], runs, resampled)
     assert set(table["verdict"]) == {"not supported"} and table["predicted"].isna().all()
-    assert table["detail"].str.contains("points below the one held out").all()
+    assert table["detail"].str.contains("points beside the one held out").all()
     assert points["fitted"].isna().all() and points["value"].notna().all()
-    assert "are not supported" in words.fits_sentence(table)
+    assert "2 are not supported by enough points" in words.fits_sentence(table)
 
 
 def test_costs_are_summed_by_suite_and_width():
@@ -346,7 +346,7 @@ def test_costs_are_summed_by_suite_and_width():
     }  # fmt: skip
     total = table.iloc[-1]
     assert total.name[0] == "total" and total["runs"] == 30 and total["tokens"] == 30 * 12_288_000
-    assert words.costs_sentence(table.reset_index()).startswith("30 runs, 369 million tokens")
+    assert words.costs_sentence(table.reset_index()).startswith("30 runs, 369 million tokens, 2.2 × 10¹⁶ floating")
 
 
 def test_a_run_that_was_trained_further_counts_up_to_the_last_step_of_the_study(tmp_path):
@@ -371,8 +371,11 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path):
         trained.losses(ladder_rows.runs(), "ladder-w8", (3,), (0,))
 
 
-FLAGS = ["--tokenizer", "t", "--task", "T", "--metric", "ndcg_at_10", "--length", "64", "--bootstrap-resamples",
-         "200", "--bootstrap-seed", "1", "--score-share", "0.1", "--loss-share", "0.02", "--tokens-factor", "1.25"]  # fmt: skip
+MARGIN_FLAGS = ["--score-share", "0.1", "--loss-share", "0.02", "--tokens-factor", "1.25"]
+FLAGS = [
+    *("--tokenizer", "t", "--task", "T", "--metric", "ndcg_at_10", "--length", "64"),
+    *("--bootstrap-resamples", "200", "--bootstrap-seed", "1", *MARGIN_FLAGS),
+]
 SMALL = {"ladder": {16: {}, 32: {}}, "ladder-tied": {32: {"loss": 0.15}}}
 
 
@@ -391,7 +394,7 @@ def test_the_command_writes_the_answers_and_their_tables(tmp_path):
                for name in ("crossings", "effects", "explanations", "fits", "costs")}  # fmt: skip
     found = words.variables(answers)
     assert "and the variations tied" in found["study"] and found["costs"].startswith("9 runs, 111 million tokens")
-    assert "held-out loss is higher with tied at width 32" in found["effects"]
+    assert "held-out loss, higher with tied (width 32);" in found["effects"]
     assert "tied" in (tmp_path / "a" / "ladder_effects.md").read_text()
 
 

@@ -98,7 +98,7 @@ def test_effects_are_drawn_against_their_margin_and_what_has_none_is_said(deep):
 
 
 def test_a_study_without_crossings_or_variations_says_so(slice_of_it, tmp_path):
-    with pytest.raises(NothingToShow, match="No table of this study passes random ones in 410,000 tokens"):
+    with pytest.raises(NothingToShow, match="In 410,000 tokens of training, no mean curve"):
         figure("crossings").draw(slice_of_it["crossings"])
     with pytest.raises(NothingToShow, match="no variation"):
         figure("effects").describe(slice_of_it["effects"])

@@ -186,9 +186,7 @@ def _fit(law: Law, made: Points, resampled: Resamples) -> tuple[dict[str, Any], 
     line: dict[str, Any] = made.keys | {"law": law.name, "parameters": len(law.terms), "points": int(made.used.sum())}
     line |= {"held_out": made.x[-1], "observed": made.y[0, -1], "verdict": NOT_SUPPORTED, "detail": ""}
     if not _enough(law, made):
-        line["detail"] = (
-            f"{line['points']} points below the one held out, and a {law.name} needs {len(law.terms) + SPARE} or more"
-        )
+        line["detail"] = f"a {law.name} needs {len(law.terms) + SPARE} points beside the one held out"
         return line, points.assign(verdict=NOT_SUPPORTED)
     draws = made.y[: 1 + FITTED_DRAWS] if law is POWER_OFFSET else made.y
     found = law.fit(made.x[made.used], draws[:, made.used])

@@ -8,13 +8,14 @@ from typing import Any
 import pandas as pd
 
 from embscale.answers import costs, explanations, fits
-from embscale.answers.crossings import ALL_RUNS, CROSSED, FROM_THE_START, NOT_BEFORE
+from embscale.answers.crossings import ALL_RUNS, CROSSED, NOT_BEFORE
 from embscale.answers.effects import LOSS, NOT_COMPARED, QUANTITIES, SCORE, TOKENS
 from embscale.claims.verdicts import UNITS
 from embscale.rows.labels import PERCENT, runs_label
 from embscale.rows.markdown import escape, markdown_table
 from embscale.rows.selection import LADDER
 
+SUPERSCRIPT = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 MINUS = "\N{MINUS SIGN}"
 SCALE = {SCORE: PERCENT, LOSS: 1, TOKENS: 1}
 SLICE = (
@@ -30,6 +31,12 @@ def tokens_label(tokens: float) -> str:
     return f"{tokens / 1e6:.3g} million" if tokens >= 1e6 else f"{float(f'{tokens:.2g}'):,.0f}"
 
 
+def power_label(value: float) -> str:
+    """``2.2 × 10¹⁶`` for 2.2e16."""
+    digits, _, power = f"{value:.1e}".partition("e")
+    return f"{digits} × 10{str(int(power)).translate(SUPERSCRIPT)}"
+
+
 def variation(suite: str) -> str:
     """``tied`` for the suite ``ladder-tied``."""
     return suite.removeprefix(f"{LADDER}-")
@@ -37,17 +44,15 @@ def variation(suite: str) -> str:
 
 def crossing_label(row: Mapping[str, Any]) -> str:
     """``3.1 million [2.2 million, 4.5 million]``, or what is known where a table has not crossed."""
-    if row["status"] == FROM_THE_START:
-        return "above from the start"
+    value = tokens_label(row["tokens"])
     if row["status"] == NOT_BEFORE:
-        low = "" if pd.isna(row["ci_low"]) or row["ci_low"] >= row["tokens"] else (
-            f" [{tokens_label(row['ci_low'])}, no upper end]"
-        )  # fmt: skip
-        return f"not before {tokens_label(row['tokens'])}{low}"
+        value = f"not before {value}"
+        if row["ci_low"] >= row["tokens"]:
+            return value
     if pd.isna(row["ci_low"]):
-        return tokens_label(row["tokens"])
+        return value
     high = "no upper end" if pd.isna(row["ci_high"]) else tokens_label(row["ci_high"])
-    return f"{tokens_label(row['tokens'])} [{tokens_label(row['ci_low'])}, {high}]"
+    return f"{value} [{tokens_label(row['ci_low'])}, {high}]"
 
 
 def crossings_sentence(rows: pd.DataFrame) -> str:
@@ -55,8 +60,13 @@ def crossings_sentence(rows: pd.DataFrame) -> str:
     whole = rows[(rows["suite"] == LADDER) & (rows["run"] == ALL_RUNS)].sort_values("width")
     if (whole["status"] == NOT_BEFORE).all():
         return f"no width is above random tables when training ends, after {tokens_label(whole['tokens'].max())} tokens"
-    parts = [f"{crossing_label(row)} at width {row['width']}" for row in whole.to_dict("records")]
-    return f"the tokens until a table stays above random ones are {_joined(parts)}"
+    parts = [f"{_from(row)} at width {row['width']}" for row in whole.to_dict("records")]
+    return f"tables stay above random ones {_joined(parts)}"
+
+
+def _from(row: Mapping[str, Any]) -> str:
+    label = crossing_label(row)
+    return f"{label} tokens" if row["status"] == NOT_BEFORE else f"from {label} tokens on"
 
 
 def crossings_table(rows: pd.DataFrame) -> str:
@@ -111,12 +121,18 @@ def effects_sentence(rows: pd.DataFrame) -> str:
     parts = []
     for quantity in QUANTITIES:
         of = varied[(varied["quantity"] == quantity) & (varied["verdict"] != NOT_COMPARED)]
-        words = []
-        for verdict, group in of.groupby("verdict", sort=False):
-            names = [f"{variation(suite)} at width {width}" for suite, width in group[["suite", "width"]].to_numpy()]
-            words.append(f"{verdict} with {_joined(names)}")
-        parts.append(f"the {quantity} is {'; '.join(words)}" if words else f"the {quantity} cannot be compared")
-    return f"against the ladder, {'. Further, '.join(parts)}"
+        words = [f"{verdict} with {_variations(group)}" for verdict, group in of.groupby("verdict", sort=False)]
+        parts.append(f"{quantity}, {', '.join(words)}" if words else f"{quantity}, nothing to compare")
+    return "; ".join(parts)
+
+
+def _variations(rows: pd.DataFrame) -> str:
+    """``frozen (width 64) and tied (widths 16 and 32)``."""
+    parts = []
+    for suite, group in rows.groupby("suite", sort=False):
+        widths = [str(width) for width in group["width"]]
+        parts.append(f"{variation(str(suite))} (width{'s' * (len(widths) > 1)} {_joined(widths)})")
+    return _joined(parts)
 
 
 def explanations_sentence(rows: pd.DataFrame) -> str:
@@ -156,20 +172,21 @@ def _verdict(row: Mapping[str, Any]) -> str:
 
 def fits_table(rows: pd.DataFrame) -> str:
     """Markdown rows of each law, and of how it predicts what it has not seen."""
-    lines = [["of", "law", "points", "exponent or slope", "held out", "observed", "predicted", "verdict"]]
+    lines = [["of", "law and its points", "held out", "observed", "predicted", "verdict"]]
     for row in rows.to_dict("records"):
         scale = PERCENT if row["quantity"] == fits.SCORE else 1
-        term = "factor" if row["law"] == fits.LOGARITHM.name else "exponent"
-        times = scale if term == "factor" else 1
-        supported = row["verdict"] != fits.NOT_SUPPORTED
-        slope = _range(row, term, f"{term}_low", f"{term}_high", times) if supported else ""
-        predicted = _range(row, "predicted", "predicted_low", "predicted_high", scale) if supported else ""
+        term, times = ("factor", scale) if row["law"] == fits.LOGARITHM.name else ("exponent", 1)
+        law, predicted = f"{row['law']}, {row['points']} points", ""
+        if row["verdict"] != fits.NOT_SUPPORTED:
+            slope = "slope" if term == "factor" else term
+            law += f": {slope} {_range(row, term, f'{term}_low', f'{term}_high', times)}"
+            predicted = _range(row, "predicted", "predicted_low", "predicted_high", scale)
         of = f"{row['quantity']} by {row['by']}" + (f", width {row['width']:.0f}" if row["by"] == "tokens" else "")
-        out = tokens_label(row["held_out"]) if row["by"] == "tokens" else f"width {row['held_out']:.0f}"
+        out = f"{tokens_label(row['held_out'])} tokens" if row["by"] == "tokens" else f"width {row['held_out']:.0f}"
         detail = row["detail"] if isinstance(row["detail"], str) else ""
         verdict = f"**{row['verdict']}**" + (f": {escape(detail)}" if detail else "")
         observed = f"{row['observed'] * scale:.2f}".replace("-", MINUS)
-        lines.append([of, row["law"], str(row["points"]), slope, out, observed, predicted, verdict])
+        lines.append([of, law, out, observed, predicted, verdict])
     return markdown_table(lines)
 
 
@@ -183,16 +200,14 @@ def fits_sentence(rows: pd.DataFrame) -> str:
     parts = []
     for by, held_out in (("width", "the widest model"), ("tokens", "the end of the training")):
         of = rows[rows["by"] == by]
-        counts = {
-            word: int((of["verdict"] == word).sum()) for word in (fits.PREDICTED, fits.MISSED, fits.NOT_SUPPORTED)
-        }
         words = {
-            fits.PREDICTED: f"predict {held_out}",
-            fits.MISSED: f"miss {held_out}",
-            fits.NOT_SUPPORTED: "are not supported, as the points are too few or give no fit",
+            fits.PREDICTED: ("predicts", "predict", held_out),
+            fits.MISSED: ("misses", "miss", held_out),
+            fits.NOT_SUPPORTED: ("is", "are", "not supported by enough points"),
         }
-        told = [f"{count} {words[word]}" for word, count in counts.items() if count]
-        parts.append(f"of {len(of)} laws by {by}, {_joined(told)}")
+        counts = {word: int((of["verdict"] == word).sum()) for word in words}
+        told = [f"{n} {words[word][n > 1]} {words[word][2]}" for word, n in counts.items() if n]
+        parts.append(f"of the {len(of)} laws by {by}, {_joined(told)}")
     return "; ".join(parts)
 
 
@@ -205,7 +220,7 @@ def costs_table(rows: pd.DataFrame) -> str:
         numbers = [
             str(row["runs"]),
             f"{row['tokens']:,.0f}",
-            f"{row['operations']:.2e}",
+            power_label(row["operations"]),
             f"{row['seconds'] / 3600:.2f}",
         ]
         lines.append([escape(name), width, *numbers])
@@ -216,7 +231,7 @@ def costs_sentence(rows: pd.DataFrame) -> str:
     """The sums of all trainings."""
     whole = rows[rows["suite"] == costs.TOTAL].iloc[0]
     return (
-        f"{runs_label(int(whole['runs']))}, {tokens_label(whole['tokens'])} tokens, {whole['operations']:.2g} "
+        f"{runs_label(int(whole['runs']))}, {tokens_label(whole['tokens'])} tokens, {power_label(whole['operations'])} "
         f"floating-point operations and {whole['seconds'] / 3600:.2g} hours of one process"
     )
 

@@ -24,7 +24,9 @@ def _suites(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The ladder, and variations of more than one width."""
     if not (rows.loc[rows["run"] == ALL_RUNS, "status"] == CROSSED).any():
         last = tokens_label(rows["last_tokens"].max())
-        raise NothingToShow(f"No table of this study passes random ones in {last} tokens of training.")
+        raise NothingToShow(
+            f"In {last} tokens of training, no mean curve of this study crosses that of random tables for good."
+        )
     found = {str(suite): group for suite, group in rows.groupby("suite", sort=False)}
     return {suite: group for suite, group in found.items() if suite == LADDER or len(set(group["width"])) > 1}
 
