@@ -7,8 +7,13 @@ SHELL := bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PAGE := report/_site/index.html
-EXPLORER := report/_site/explorer.html
+# The study: that of params.yaml, or an overlay, studies/NAME.yaml, which workflow/lib/pipelines.py looks up.
+DEFAULT_STUDY := $(shell sed -nE 's/^study: *([^ ]+).*/\1/p' params.yaml)
+STUDY := $(DEFAULT_STUDY)
+OTHER := $(filter-out $(DEFAULT_STUDY),$(STUDY))
+SITE := report/_site$(if $(OTHER),/studies/$(STUDY))
+PAGE := $(SITE)/index.html
+EXPLORER := $(SITE)/explorer.html
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 # Exact versions of everything are listed, so nothing is left to resolve.  Compiling every module would take longer than
 # all the rest; Python compiles those that are used when they are first imported, which the next line lets it do.
@@ -22,19 +27,20 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 help: ## list the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
-report: $(VENV)/runtime ## compute the study and render its report
+report: $(VENV)/runtime ## compute the study and render its report; STUDY=NAME takes studies/NAME.yaml, here and below
 	@$(BIN)/python workflow/lib/recover.py
-	@$(BIN)/snakemake --cores all
+	@$(if $(OTHER),$(BIN)/python workflow/lib/pipelines.py $(STUDY) > /dev/null)
+	@$(BIN)/snakemake --cores all $(if $(OTHER),--configfile studies/$(STUDY).yaml)
 	@echo "report: $(CURDIR)/$(PAGE)"
 
-record: $(VENV)/runtime ## compute what changed, record it in dvc.lock and recorded/, push it
+record: $(VENV)/runtime ## compute what changed, record it in dvc.lock, recorded/ and remote/
 	@$(BIN)/python workflow/lib/recover.py
-	@$(BIN)/dvc repro
-	@$(BIN)/python workflow/lib/publish.py
+	@pipeline=$$($(BIN)/python workflow/lib/pipelines.py --write $(STUDY)) && $(BIN)/dvc repro "$$pipeline"
+	@$(BIN)/python workflow/lib/publish.py $(STUDY)
 
 fetch: $(VENV)/runtime ## bring the recorded results, verified, so that nothing is left to compute
 	@$(BIN)/python workflow/lib/recover.py
-	@$(BIN)/python workflow/lib/fetch.py $(PULL)
+	@$(BIN)/python workflow/lib/fetch.py $(STUDY) $(PULL)
 
 # Side by side: the type checker has use for one core only.
 test: $(VENV)/test ## linters, type checker, tests
@@ -57,13 +63,13 @@ lint: $(VENV)/test
 
 check-page: $(VENV)/test ## open the finished pages in headless Chromium, and take pictures of them
 	@$(BIN)/pytest tests/browser --page $(PAGE) --explorer $(EXPLORER)
-	@cd tests && ../$(BIN)/python -m browser.screenshots ../$(PAGE) ../$(EXPLORER) '../$(EXPLORER)#view=layers' --output ../report/_site/pictures
+	@cd tests && ../$(BIN)/python -m browser.screenshots ../$(PAGE) ../$(EXPLORER) '../$(EXPLORER)#view=layers' --output ../$(SITE)/pictures
 
 docs: $(VENV)/runtime ## write the generated parts of the documentation: reference pages, graph of rules, figure and findings
 	@$(BIN)/snakemake --cores all docs
 
-pdf: $(VENV)/test ## print the page to report/_site/index.pdf
-	@cd tests && ../$(BIN)/python -m browser.screenshots ../$(PAGE) --pdf ../report/_site/index.pdf
+pdf: $(VENV)/test ## print the page to index.pdf beside it
+	@cd tests && ../$(BIN)/python -m browser.screenshots ../$(PAGE) --pdf ../$(SITE)/index.pdf
 
 # The stamps are written last, so an interrupted set-up does not count.
 $(VENV)/runtime: requirements.lock

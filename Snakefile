@@ -73,6 +73,7 @@ try:
         require_packages,
         stop_without_quarto,
     )
+    from memory import outdate, unpack
     from reconcile import reconcile
     from snakemake.logging import logger
     from sources import command_sources
@@ -130,6 +131,10 @@ onstart:
     require_packages(workflow, ROOT)
     RunLock().acquire_or_stop()
     stop_without_quarto(workflow.dag, config["report"]["renderer"])
+    outdate(
+        config["study"],
+        [output for job in workflow.dag.needrun_jobs() for output in job.output],
+    )
     for planned in PLAN:
         if not planned.available:
             print(
@@ -152,6 +157,7 @@ include: "workflow/rules/common.smk"
 
 
 try:
+    unpack(config["study"])
     FORGOTTEN = reconcile([STUDY, *(Path(SITE) / name for name in PAGE)])
 except ValueError as error:
     raise WorkflowError(str(error)) from None

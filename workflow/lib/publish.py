@@ -1,58 +1,75 @@
-"""Push the recorded results that licences allow to the default remote; the remote in git is kept small.
+"""Push the recorded results of a study that licences allow: into the repository, or to the default remote of DVC.
 
 The last part of ``make record``, after ``dvc repro``.
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
+from dvc.exceptions import DvcException
+from dvc.repo import Repo
 
+import carried
 from embscale.checkpoints.sharing import withheld
 from embscale.checkpoints.suites import load
+from pipelines import PARAMS, UnknownStudyError, default_study, lock, overlay, pipeline
 
-# The remote that the repository carries (.dvc/config): every clone downloads it, so it contains only the newest record.
-# Older ones are in the history of git.
-CARRIED, FOLDER, MOST_MB = "carried", Path("remote"), 36
+# Of all studies together.  Every clone downloads that much, and once more for each record before it.
+MOST_MB = 30
 
 
-def main() -> int:
-    """Check and push; 1 if something must not be pushed or is too large."""
-    hub = yaml.safe_load(Path("params.yaml").read_text("utf-8"))["hub"]
-    files = _dvc("list", ".", "--recursive", "--dvc-only").splitlines()
-    reasons = withheld(files, load(Path(hub["registry"]), Path(hub["pins"])))
-    for path, reason in reasons.items():
-        print(f"{path}: not to be pushed: {reason}; take it out of dvc.yaml or name it in .dvcignore", file=sys.stderr)
-    if reasons:
+def main(study: str | None = None) -> int:
+    """Check and push; 1 after a line that says what must not be pushed, is missing or too large."""
+    try:
+        study = study or default_study()
+        file = pipeline(study)
+        with Repo() as repo:
+            stages = carried.recorded(repo.stage.collect(str(file)))
+            paths = [path for outs in stages.values() for path, _ in carried.files(outs, repo.cache.local)]
+            if reasons := not_to_be_pushed(paths, study):
+                print("\n".join(reasons), file=sys.stderr)
+                return 1
+            words = f"recorded: {study}: {len(paths)} files"
+            if repo.config["core"].get("remote"):
+                repo.push(targets=[str(file)])
+                print(f"{words}, pushed; now commit {lock(study)} and recorded")
+                return 0
+            carried.write(study, stages, repo.cache.local)
+    except (UnknownStudyError, carried.CarriedError, DvcException, OSError) as error:
+        print(f"make record: {error}", file=sys.stderr)
         return 1
-    carried = _dvc("config", "core.remote").strip() == CARRIED
-    if carried:
-        # Start from an empty remote: DVC assumes that existing objects are intact and that listed folders are
-        # complete.
-        shutil.rmtree(FOLDER, ignore_errors=True)
-    print(_dvc("push"), end="")
-    if carried:
-        size = sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) / 1e6
-        if size > MOST_MB:
-            print(
-                f"{FOLDER}: {size:.1f} MB, more than the {MOST_MB} that a repository should carry; name what is large "
-                "in .dvcignore, or set up a remote (docs/recording.md)",
-                file=sys.stderr,
-            )
-            return 1
-        print(f"recorded: {len(files)} files, {size:.1f} MB in {FOLDER}; now commit dvc.lock, recorded and {FOLDER}")
+    own, whole = carried.size(study) / 1e6, carried.size() / 1e6
+    if whole > MOST_MB:
+        print(
+            f"{carried.FOLDER}: {whole:.1f} MB, {own:.1f} of them {study}, more than the {MOST_MB} that a repository "
+            "should carry; name what is large in .dvcignore, or set up a remote (docs/recording.md)",
+            file=sys.stderr,
+        )
+        return 1
+    print(
+        f"{words}, {own:.1f} MB of {whole:.1f} in {carried.FOLDER}; now commit {lock(study)}, recorded and {carried.FOLDER}"
+    )
     return 0
 
 
-def _dvc(*arguments: str) -> str:
-    """What a DVC command prints; its errors go to the terminal."""
-    command = [sys.executable, "-m", "dvc", *arguments]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+def not_to_be_pushed(paths: Iterable[str], study: str) -> list[str]:
+    """A line for each file that its licence keeps here."""
+    files = [PARAMS, *filter(None, [overlay(study)])]
+    hub = {key: value for file in files for key, value in (_read(file).get("hub") or {}).items()}
+    reasons = withheld(paths, load(Path(hub["registry"]), Path(hub["pins"])))
+    return [
+        f"{path}: not to be pushed: {reason}; take it out of dvc.yaml or name it in .dvcignore"
+        for path, reason in reasons.items()
+    ]
+
+
+def _read(file: Path) -> dict[str, dict[str, str]]:
+    return dict(yaml.safe_load(file.read_text("utf-8")))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -22,13 +22,15 @@ from embscale.errors import EmbscaleError
 from embscale.provenance.notes import NOTE_SUFFIX, outputs_of, read_note
 from embscale.provenance.snakemake_metadata import checksums, read_record, record_path
 from guards import RunLock
+from memory import FILE as MEMORY
 
 # Folders that rules write to.  A note that names a file elsewhere, as for a command run by hand, is not the
 # workflow's.
 WRITTEN = (Path("results"), Path("report/_site"))
 LOCK, PROJECT = Path("requirements.lock"), Path("pyproject.toml")
 KNOWN_DIGESTS = Path(".snakemake/embscale.digests.json")
-NOT_RESULTS = ("benchmarks", "_page", ".gitignore")  # among the results, made by no rule: Quarto leaves the latter two
+# Among the results, made by no rule; Quarto leaves the latter two.
+NOT_RESULTS = ("benchmarks", MEMORY, "_page", ".gitignore")
 OLDEST = 1.0  # s since 1970: older than any input, but not 0, which Snakemake takes for no time at all
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from embscale.errors import EmbscaleError
 from embscale.provenance import kept_results
+from pipelines import lock
 
 KEPT = ("*.csv", "metrics.json")  # what a difference of git is read of
 
@@ -27,7 +28,8 @@ def main(study: str) -> int:
         print(
             f"The results of this machine are not those recorded in git: {described['differences']}. "
             f"Another processor rounds differently, so last digits differ and training amplifies the differences. "
-            f"{recorded} and dvc.lock now contain the results of this machine; `git checkout {recorded} dvc.lock` "
+            f"{recorded} and {lock(study)} now contain the results of this machine; "
+            f"`git checkout {recorded} {lock(study)}` "
             "restores the earlier record."
         )
     recorded.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ The Snakefile uses this wherever Snakemake is installed, so it needs nothing but
 from __future__ import annotations
 
 import json
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from pathlib import Path
 from typing import Any
 
@@ -34,3 +34,9 @@ def checksums(record: dict[str, Any]) -> dict[str, str]:
     """SHA-256 of a job's inputs by path, where Snakemake took it."""
     checksums = record.get("input_checksums") or {}
     return {name: checksum.rpartition(":")[2] for name, checksum in checksums.items() if checksum}
+
+
+def output_of(record: Path, metadata: Path = METADATA) -> Path:
+    """The output whose record a file is: the inverse of `record_path`."""
+    name = "".join(part.removeprefix("@") for part in record.relative_to(metadata).parts)
+    return Path(urlsafe_b64decode(name).decode())
