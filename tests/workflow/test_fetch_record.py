@@ -1,12 +1,17 @@
-"""``make fetch`` against remotes that were tampered with: what dvc.lock records comes, or nothing does."""
+"""``make fetch`` of records that were tampered with: what dvc.lock records comes, or nothing does."""
 
 import hashlib
+import io
 import json
+import lzma
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
+import yaml
 
+import carried
 import fetch
 
 SCRIPT = Path(fetch.__file__)
@@ -28,20 +33,26 @@ for name in ("folder/a.txt", "folder/below/b.txt", "other/c.txt", "one.txt"):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(name)
 """
+FILES = {
+    "dvc.yaml": STAGES,
+    "make.py": MAKE,
+    "params.yaml": "study: desk\n",
+    ".gitignore": "/results/\n/.snakemake/\n",
+}
 
 
 @pytest.fixture(scope="module")
 def recorded(project, tmp_path_factory):
-    """A project that carries its record."""
+    """A project with a remote of DVC, in a folder."""
     root = tmp_path_factory.mktemp("recorded") / "toy"
     root.mkdir()
     toy = project(root)
-    toy.write({"dvc.yaml": STAGES, "make.py": MAKE, ".gitignore": "/results/\n/.snakemake/\n"})
+    toy.write(FILES)
     toy.git("init", "-q")
     toy.dvc("init", "-q")
     toy.dvc("config", "cache.type", "reflink,copy")
-    toy.dvc("remote", "add", "-q", "--default", "carried", "remote")
-    toy.dvc("remote", "modify", "-q", "carried", "verify", "true")
+    toy.dvc("remote", "add", "-q", "--default", "lab", "remote")
+    toy.dvc("remote", "modify", "-q", "lab", "verify", "true")
     toy.dvc("repro", "-q")
     toy.dvc("push", "-q")
     toy.git("add", "-A")
@@ -156,8 +167,8 @@ def test_a_listing_that_was_recorded_so_is_refused_too(entry, words):
     """Somebody may propose a change of dvc.lock together with the listing that it names."""
     content = json.dumps([entry]).encode()
     name = f"{hashlib.md5(content).hexdigest()}.dir"
-    with pytest.raises(fetch.FetchError) as error:
-        fetch.checked_listing(content, name, "remote/x.dir")
+    with pytest.raises(carried.CarriedError) as error:
+        carried.checked_listing(content, name, "remote/x.dir")
     assert words in str(error.value)
 
 
@@ -179,11 +190,11 @@ def test_a_record_that_was_not_pushed_is_named(clone):
 
 
 def test_a_remote_that_accepts_damage_is_refused_until_it_verifies(clone):
-    clone.dvc("remote", "add", "-q", "--local", "lab", str(clone.root / "remote"))
-    done = clone.python(str(SCRIPT), "--remote", "lab", check=False)
-    assert done.returncode == 1 and "dvc remote modify --local lab verify true" in done.stdout
-    clone.dvc("remote", "modify", "-q", "--local", "lab", "verify", "true")
-    clone.python(str(SCRIPT), "--remote", "lab")
+    clone.dvc("remote", "add", "-q", "--local", "other", str(clone.root / "remote"))
+    done = clone.python(str(SCRIPT), "--remote", "other", check=False)
+    assert done.returncode == 1 and "dvc remote modify --local other verify true" in done.stdout
+    clone.dvc("remote", "modify", "-q", "--local", "other", "verify", "true")
+    clone.python(str(SCRIPT), "--remote", "other")
     assert results(clone) == EVERYTHING
 
 
@@ -202,3 +213,202 @@ def test_an_edited_result_comes_back_and_results_of_ones_own_are_given_up_on_dem
     clone.write({"results/desk/one.txt": "damaged", "results/desk/one.txt.note.json": json.dumps(note)})
     assert "removed results/desk/one.txt" in clone.python(str(SCRIPT)).stdout
     assert clone.read("results/desk/one.txt") == "one.txt"
+
+
+# What the repository carries, without a remote of DVC.
+
+PIPELINE = yaml.safe_dump(
+    {
+        "stages": {
+            f"{stage} of {study}": {
+                "wdir": "../..",
+                "cmd": f"python make.py {study} {stage}",
+                "deps": ["make.py"],
+                "outs": [{f"results/{study}/{stage}": {"persist": True}}],
+            }
+            for stage in ("one", "two")
+            for study in ["STUDY"]
+        }
+    }
+)
+MAKE_STAGE = """
+import random, sys
+from pathlib import Path
+_, study, stage = sys.argv
+random.seed(stage)
+words = random.choices(["table", "width", "seed"], k=5000)
+for name in ("a.txt", "below/b.txt"):
+    path = Path("results", study, stage, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(" ".join([study, name, *words]))
+"""
+WRITE = """
+import sys
+from dvc.repo import Repo
+import carried
+from pipelines import pipeline
+with Repo() as repo:
+    for study in sys.argv[1:]:
+        carried.write(study, carried.recorded(repo.stage.collect(str(pipeline(study)))), repo.cache.local)
+"""
+STUDIES = ("ladder", "mine")
+
+
+@pytest.fixture(scope="module")
+def carrying(project, tmp_path_factory):
+    """A project that carries the records of two studies, both overlays; that of params.yaml was never recorded."""
+    root = tmp_path_factory.mktemp("carrying") / "toy"
+    root.mkdir()
+    toy = project(root)
+    toy.environment["PYTHONPATH"] = f"{SRC}:{SCRIPT.parent}"
+    toy.write({"make.py": MAKE_STAGE, "params.yaml": "study: desk\n", ".gitignore": "/results/\n/.snakemake/\n"})
+    toy.write({".dvcignore": "/remote\n", "write.py": WRITE, "studies/never.yaml": "study: never\n"})
+    for study in STUDIES:
+        pipeline = PIPELINE.replace("STUDY", study)
+        toy.write({f"studies/{study}.yaml": f"study: {study}\n", f"recorded/{study}/dvc.yaml": pipeline})
+    toy.git("init", "-q")
+    toy.dvc("init", "-q")
+    toy.dvc("config", "cache.type", "reflink,copy")
+    for study in STUDIES:
+        toy.dvc("repro", "-q", f"recorded/{study}/dvc.yaml")
+    toy.python("write.py", *STUDIES)
+    toy.git("add", "-A")
+    toy.git("commit", "-qm", "record")
+    return toy
+
+
+@pytest.fixture
+def carried_clone(carrying, project, tmp_path):
+    carrying.git("clone", "-q", str(carrying.root), str(tmp_path / "clone"))
+    toy = project(tmp_path / "clone")
+    toy.environment["PYTHONPATH"] = carrying.environment["PYTHONPATH"]
+    return toy
+
+
+def fetched(toy):
+    return {path.relative_to(toy.root / "results").as_posix() for path in toy.root.glob("results/**/*.txt")}
+
+
+def all_of(study):
+    return {f"{study}/{stage}/{name}" for stage in ("one", "two") for name in ("a.txt", "below/b.txt")}
+
+
+def test_of_several_studies_the_wanted_one_comes_and_dvc_has_nothing_to_say_of_it(carrying, carried_clone):
+    for study, there in (("ladder", all_of("ladder")), ("mine", all_of("ladder") | all_of("mine"))):
+        for count in ("4 files", "all files were there"):
+            assert f"fetched: {study}: {count}" in carried_clone.python(str(SCRIPT), study).stdout
+        assert fetched(carried_clone) == there
+        assert "up to date" in carried_clone.dvc("status", f"recorded/{study}/dvc.yaml").stdout
+    assert "up to date" in carried_clone.dvc("status").stdout
+    for name in all_of("mine"):
+        assert carried_clone.read(f"results/{name}") == carrying.read(f"results/{name}")
+    assert carried_clone.git("status", "--short").stdout == ""
+
+
+def test_a_study_that_was_not_recorded_or_does_not_exist_is_told_in_one_line(carried_clone):
+    for study, words in (
+        ("never", "never was not recorded yet; make record STUDY=never computes and records it"),
+        ("desk", "desk was not recorded yet"),
+        ("nowhere", "no file studies/nowhere.yaml; there are desk, ladder, mine, never"),
+    ):
+        done = carried_clone.python(str(SCRIPT), study, check=False)
+        assert done.returncode == 1 and words in done.stdout and len(done.stdout.splitlines()) == 1, done.stdout
+    assert fetched(carried_clone) == set()
+
+
+def test_the_archives_of_a_record_are_the_same_each_time_and_those_of_others_stay(carrying):
+    before = {path: path.read_bytes() for path in (carrying.root / "remote").rglob("*") if path.is_file()}
+    assert sorted(path.name for path in before) == sorted(
+        f"{stage} of {study}.tar.xz" for stage in ("one", "two") for study in STUDIES
+    )
+    others = {path: path.stat().st_mtime_ns for path in before if "mine" in path.name}
+    carrying.python("write.py", "ladder")
+    assert {path: path.read_bytes() for path in before} == before
+    assert {path: path.stat().st_mtime_ns for path in others} == others
+
+
+def test_what_is_carried_is_smaller_than_what_was_recorded(carrying):
+    recorded = sum(path.stat().st_size for path in carrying.root.glob("results/**/*.txt"))
+    archives = sum(path.stat().st_size for path in carrying.root.glob("remote/**/*.xz"))
+    assert 0 < archives < recorded / 5
+
+
+def archive(toy, change):
+    """Rewrite an archive of the record: its files by name."""
+    path = toy.root / "remote/ladder/one of ladder.tar.xz"
+    with tarfile.open(path) as found:
+        files = {member.name: found.extractfile(member).read() for member in found}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as made:
+        for name, content in change(files).items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            made.addfile(member, io.BytesIO(content))
+    path.write_bytes(lzma.compress(buffer.getvalue()))
+
+
+def forged_listing(files):
+    """A listing that leads outside, under the recorded one's name."""
+    return {
+        name: json.dumps([{"relpath": "../../../planted.txt", "md5": "0" * 32}]).encode() if ".dir" in name else content
+        for name, content in files.items()
+    }
+
+
+FORGED = "damaged or tampered with"
+CHANGES = {
+    "content": (lambda files: {name: content + b"!" for name, content in files.items()}, FORGED),
+    "listing": (forged_listing, FORGED),
+    "climbing": (lambda files: files | {"../../planted.txt": b"evil"}, FORGED),
+    "absolute": (lambda files: files | {"/planted.txt": b"evil"}, FORGED),
+    "lacks a file": (lambda files: dict(list(files.items())[:-1]), "lacks "),
+    "lacks the listing": (lambda files: dict(list(files.items())[1:]), "lacks "),
+    "empty": (lambda _: {}, "lacks "),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_an_archive_that_was_tampered_with_is_refused_and_nothing_is_written(carried_clone, how):
+    change, words = CHANGES[how]
+    archive(carried_clone, change)
+    done = carried_clone.python(str(SCRIPT), "ladder", check=False)
+    assert done.returncode == 1 and words in done.stdout and "Traceback" not in done.stdout, done.stdout
+    assert fetched(carried_clone) == set()
+    assert not [path for path in carried_clone.root.glob(".dvc/cache/**/*") if path.is_file()]
+    assert not list(carried_clone.root.parent.rglob("planted.txt"))
+
+
+@pytest.mark.parametrize("cut", [0, 1, 200, -9])
+def test_a_truncated_archive_is_refused_and_nothing_is_written(carried_clone, cut):
+    path = carried_clone.root / "remote/ladder/two of ladder.tar.xz"
+    path.write_bytes(path.read_bytes()[:cut])
+    done = carried_clone.python(str(SCRIPT), "ladder", check=False)
+    assert done.returncode == 1 and FORGED in done.stdout and "Traceback" not in done.stdout, done.stdout
+    assert fetched(carried_clone) == set()
+
+
+def test_a_further_file_in_an_archive_is_left_there(carried_clone):
+    evil = b"evil"
+    archive(carried_clone, lambda files: files | {hashlib.md5(evil).hexdigest(): evil})
+    carried_clone.python(str(SCRIPT), "ladder")
+    assert fetched(carried_clone) == all_of("ladder")
+
+
+def test_a_damaged_cache_is_mended(carried_clone):
+    carried_clone.python(str(SCRIPT), "ladder")
+    for path in carried_clone.root.glob(".dvc/cache/files/**/*"):
+        if path.is_file():
+            path.chmod(0o644)
+            path.write_bytes(b"damaged")
+            path.chmod(0o444)  # what DVC takes for a sign that nothing has changed
+    shutil.rmtree(carried_clone.root / "results")
+    carried_clone.python(str(SCRIPT), "ladder")
+    assert all(carried_clone.read(f"results/{name}").startswith("ladder ") for name in all_of("ladder"))
+
+
+def test_results_of_ones_own_are_given_up_on_demand_only(carried_clone):
+    carried_clone.write({"results/ladder/one/a.txt": "my own"})
+    done = carried_clone.python(str(SCRIPT), "ladder", check=False)
+    assert done.returncode == 1 and carried_clone.read("results/ladder/one/a.txt") == "my own"
+    carried_clone.python(str(SCRIPT), "ladder", "--force")
+    assert carried_clone.read("results/ladder/one/a.txt").startswith("ladder ")

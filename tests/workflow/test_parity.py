@@ -1,5 +1,6 @@
-"""dvc.yaml is written by hand; this holds it against the rules."""
+"""dvc.yaml is written by hand, and that of an overlay made from it; this holds both against the rules."""
 
+import itertools
 import re
 import subprocess
 import sys
@@ -9,10 +10,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-TARGET = "snakemake --cores all -- "
+import pipelines
+
+ROOT = Path(__file__).parents[2]
+TEMPLATE = (ROOT / "dvc.yaml").read_text()
+TARGET = re.compile(r"snakemake --cores all( --configfile (?P<overlay>\S+))? -- (?P<target>\w+)")
 SOURCES = {"src/embscale", "workflow", "Snakefile", "requirements.lock"}
 HUB = "results/hub/"
-METADATA = ".snakemake/metadata"
+MEMORY = "memory.json.xz"
+# The study of params.yaml, and an overlay, which stands for all others.
+STUDIES = ["desk", "tiny"]
 
 
 # A job in what a dry run prints.
@@ -45,19 +52,23 @@ def within(path, folders):
     return [folder for folder in folders if path == folder or path.startswith(f"{folder}/")]
 
 
-@pytest.fixture(scope="module")
-def stages(copy_of_checkout):
-    """The stages with ``${study}`` replaced, each with the files that its target needs: file to rule and inputs."""
-    folder = copy_of_checkout("parity")
-    study = yaml.safe_load((folder / "params.yaml").read_text())["study"]
-    found = yaml.safe_load((folder / "dvc.yaml").read_text().replace("${study}", study))["stages"]
+@pytest.fixture(scope="module", params=STUDIES)
+def stages(request, copy_of_checkout):
+    """The stages of a study, each with the files that its target needs: file to rule and inputs."""
+    folder = copy_of_checkout(f"parity-{request.param}")
+    template = (folder / "dvc.yaml").read_text()
+    made = pipelines.of_overlay(template, request.param)
+    found = yaml.safe_load(made if request.param == "tiny" else template.replace("${study}", request.param))["stages"]
 
     def needed(stage):
-        targets = [command.removeprefix(TARGET) for command in commands(stage) if command.startswith(TARGET)]
-        if not targets:
+        matches = [match for command in commands(stage) if (match := TARGET.fullmatch(command))]
+        if not matches:
             return {}
+        (match,) = matches
+        other = ["--configfile", match["overlay"]] if match["overlay"] else []
+        assert other == (["--configfile", "studies/tiny.yaml"] if request.param == "tiny" else [])
         plan = subprocess.run(
-            [sys.executable, "-m", "snakemake", "--cores", "1", "-n", "--forceall", *targets],
+            [sys.executable, "-m", "snakemake", "--cores", "1", "-n", "--forceall", *other, "--", match["target"]],
             cwd=folder, capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
         jobs = [(match["rule"], *(named(match, part) for part in ("input", "output"))) for match in JOB.finditer(plan)]
@@ -95,7 +106,9 @@ def test_every_output_is_made_by_a_rule(stages):
         for out in outputs(stage):
             kept = out.replace("recorded/", "results/").replace(Path(out).name, f"kept/{Path(out).name}")
             found = kept in made if out.startswith("recorded/") else any(within(path, [out]) for path in made)
-            assert found or out == METADATA, f"{name}: no rule makes {out}"
+            # A study may have nothing for a folder, which its pipeline makes.
+            empty = any(command.startswith("mkdir -p ") and out in command.split() for command in commands(stage))
+            assert found or empty or Path(out).name == MEMORY, f"{name}: no rule makes {out}"
 
 
 def test_every_result_of_a_rule_is_an_output_of_one_stage_no_earlier_than_it_is_made(stages):
@@ -141,7 +154,7 @@ def test_dependencies_are_outputs_of_earlier_stages_or_files_in_git(stages):
 
 def test_the_last_stage_keeps_what_snakemake_remembers_of_all_others(stages):
     *others, last = stages.values()
-    assert list(outputs(last)) == [METADATA]
+    assert [Path(out).name for out in outputs(last)] == [MEMORY]
     needed = set(last["deps"])
     for stage in reversed(others):
         assert needed & set(outputs(stage)), "the stage could run after the last one"
@@ -149,6 +162,36 @@ def test_the_last_stage_keeps_what_snakemake_remembers_of_all_others(stages):
 
 
 def test_every_parameter_exists_and_is_used(stages):
-    params = yaml.safe_load((Path(__file__).parents[2] / "params.yaml").read_text())
-    named = {name for stage in stages.values() for name in stage.get("params", [])}
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    named = {name for stage in stages.values() for name in stage.get("params", []) if isinstance(name, str)}
     assert named == params.keys()
+
+
+def test_stages_depend_on_the_whole_overlay_of_their_study():
+    """So a line of the overlay that is new reaches them too."""
+    made = yaml.safe_load(pipelines.of_overlay(TEMPLATE, "mine"))["stages"]
+    for name, stage in yaml.safe_load(TEMPLATE)["stages"].items():
+        assert ({"studies/mine.yaml": None} in made[name].get("params", [])) == ("params" in stage)
+
+
+def test_pipelines_of_studies_share_no_output():
+    texts = [TEMPLATE.replace("${study}", "desk"), *(pipelines.of_overlay(TEMPLATE, name) for name in ("a", "b"))]
+    owned = [
+        [Path(out) for stage in yaml.safe_load(text)["stages"].values() for out in outputs(stage)] for text in texts
+    ]
+    for one, other in itertools.permutations(owned, 2):
+        assert len(one) == len(other) == len(set(one)) > 50
+        assert not [(out, of) for out in one for of in other if out == of or of in out.parents]
+
+
+def test_no_command_of_an_overlay_computes_another_study():
+    for name, stage in yaml.safe_load(pipelines.of_overlay(TEMPLATE, "mine"))["stages"].items():
+        for command in commands(stage):
+            assert "snakemake" not in command or "--configfile studies/mine.yaml" in command, name
+            assert "desk" not in command and "${" not in command, name
+
+
+def test_the_pipelines_in_git_are_those_that_dvc_yaml_makes():
+    for path in ROOT.glob("recorded/*/dvc.yaml"):
+        study = path.parent.name
+        assert path.read_text() == pipelines.of_overlay(TEMPLATE, study), f"{path}: make record STUDY={study} writes it"

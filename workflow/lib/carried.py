@@ -165,7 +165,7 @@ def _read_archive(path: Path) -> dict[str, bytes]:
     """The files of an archive by name, each the one that its name says."""
     found = {}
     try:
-        with tarfile.open(path, "r:xz") as archive:
+        with tarfile.open(fileobj=io.BytesIO(lzma.decompress(path.read_bytes()))) as archive:
             for member in archive:
                 file = archive.extractfile(member)
                 if file is None:

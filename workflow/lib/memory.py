@@ -11,11 +11,11 @@ import hashlib
 import json
 import lzma
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from embscale.provenance.snakemake_metadata import METADATA, output_of, record_path
+from embscale.provenance.snakemake_metadata import METADATA, output_of, read_record, record_path
 from guards import RunLock
 from pipelines import site
 
@@ -77,25 +77,23 @@ def unpack(study: str, metadata: Path = METADATA) -> int:
     if metadata.is_dir() and _marked(study) == hashlib.sha256(content).hexdigest():
         return 0
     new = 0
-    for path, text in _records(content, file):
-        target = record_path(path, metadata)
-        old = target.read_text("utf-8") if target.is_file() else None
-        if old != text and (old is None or belongs(path, study)):
+    for path, record in _records(content, file):
+        old = read_record(path, metadata)
+        if old != record and (old is None or belongs(path, study)):
+            target = record_path(path, metadata)
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, "utf-8")
+            target.write_text(json.dumps(record), "utf-8")
             new += 1
     _mark(study, content)
     return new
 
 
-def _records(content: bytes, file: Path) -> Iterator[tuple[Path, str]]:
-    """Results and the texts of their records."""
+def _records(content: bytes, file: Path) -> list[tuple[Path, dict[str, Any]]]:
+    """Results and their records."""
     try:
-        records = json.loads(lzma.decompress(content))
-        found = [(Path(name), json.dumps(record)) for name, record in records.items()]
-    except (lzma.LZMAError, ValueError, AttributeError) as error:
+        return [(Path(name), dict(record)) for name, record in json.loads(lzma.decompress(content)).items()]
+    except (lzma.LZMAError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{file}: damaged ({error}); take it from the record: make fetch, or remove it") from error
-    return iter(found)
 
 
 def outdate(study: str, outputs: Iterable[str]) -> None:

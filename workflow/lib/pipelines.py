@@ -11,19 +11,17 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 PARAMS, TEMPLATE = Path("params.yaml"), Path("dvc.yaml")
 OVERLAYS, RECORDS, SITE = Path("studies"), Path("recorded"), Path("report/_site")
-HEAD = (
-    "# Made from dvc.yaml by workflow/lib/pipelines.py, which says why; `make record STUDY={study}` writes it anew.\n"
-)
+HEAD = "# Made from dvc.yaml by workflow/lib/pipelines.py; `make record STUDY={study}` writes it anew.\n"
+RUN = "snakemake --cores all --"
 
 
 class UnknownStudyError(ValueError):
-    """There is no such study; the message says which there are."""
+    """There is no such study, or its overlay cannot be used; the message says what to do."""
 
 
 def default_study() -> str:
@@ -44,7 +42,11 @@ def overlay(study: str) -> Path | None:
     if not path.is_file():
         known = ", ".join([default, *sorted(found.stem for found in OVERLAYS.glob("*.yaml"))])
         raise UnknownStudyError(f"STUDY={study}: no file {path}; there are {known}")
-    named = (yaml.safe_load(path.read_text("utf-8")) or {}).get("study")
+    try:
+        content = yaml.safe_load(path.read_text("utf-8"))
+    except yaml.YAMLError as error:
+        raise UnknownStudyError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    named = content.get("study") if isinstance(content, dict) else None
     if named != study:
         raise UnknownStudyError(f"{path}: expected `study: {study}`, as the file is named, not {named!r}")
     return path
@@ -76,27 +78,26 @@ def site(study: str) -> Path:
 def of_overlay(template: str, study: str) -> str:
     """The pipeline of a study that is an overlay.
 
-    Each stage runs with the overlay and depends on all of it; its pages lie in a folder of the study's own.
+    Each stage runs with the overlay and depends on all of it; its pages lie in a folder of the study's own.  Folders
+    are made first, as a study may have nothing for one of them, and DVC expects each output.
 
     Args:
         template: the text of dvc.yaml.
         study: the overlay's name.
     """
     path = (OVERLAYS / f"{study}.yaml").as_posix()
-    text = template.replace("${study}", study).replace("snakemake --cores all --", _with_overlay(path))
-    text = re.sub(rf"(?<=[ ]){SITE}/", f"{SITE.as_posix()}/studies/{study}/", text)
-    stages: dict[str, Any] = yaml.safe_load(text)["stages"]
+    text = template.replace("${study}", study).replace(RUN, f"{RUN.removesuffix(' --')} --configfile {path} --")
+    text = re.sub(rf"(?<![\w/]){SITE.as_posix()}/", f"{SITE.as_posix()}/studies/{study}/", text)
     top = "/".join(".." for _ in (RECORDS / study).parts)
-    made = {
-        name: {"wdir": top}
-        | {key: [*value, {path: None}] if key == "params" else value for key, value in stage.items()}
-        for name, stage in stages.items()
-    }
-    return HEAD.format(study=study) + yaml.safe_dump({"stages": made}, sort_keys=False, width=1000)
-
-
-def _with_overlay(path: str) -> str:
-    return f"snakemake --cores all --configfile {path} --"
+    stages = {}
+    for name, stage in yaml.safe_load(text)["stages"].items():
+        commands = stage["cmd"] if isinstance(stage["cmd"], list) else [stage["cmd"]]
+        folders = [out for found in stage["outs"] for out in found if not Path(out).suffix]
+        changed = {"cmd": [*([f"mkdir -p {' '.join(folders)}"] if folders else []), *commands]}
+        if "params" in stage:
+            changed["params"] = [*stage["params"], {path: None}]
+        stages[name] = {"wdir": top} | stage | changed
+    return HEAD.format(study=study) + yaml.safe_dump({"stages": stages}, sort_keys=False, width=1000)
 
 
 def write(study: str) -> None:

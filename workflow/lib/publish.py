@@ -50,9 +50,7 @@ def main(study: str | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    print(
-        f"{words}, {own:.1f} MB of {whole:.1f} in {carried.FOLDER}; now commit {lock(study)}, recorded and {carried.FOLDER}"
-    )
+    print(f"{words}, {own:.1f} MB of {whole:.1f} in {carried.FOLDER}; now commit {lock(study)}, recorded and remote")
     return 0
 
 
