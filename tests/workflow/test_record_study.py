@@ -37,11 +37,16 @@ def study(copy_of_checkout, project):
     toy = project(copy_of_checkout("study"))
     params, overlay = (yaml.safe_load(toy.read(name)) for name in ("params.yaml", "studies/tiny.yaml"))
     toy.write({"params.yaml": yaml.safe_dump(merged(params, overlay), sort_keys=False)})
+    # The tiny study has nothing for one folder, which the pipeline of an overlay makes.
+    one = "cmd: snakemake --cores all -- chapter_training"
+    assert one in toy.read("dvc.yaml")
+    both = one.replace("cmd: ", "cmd:\n      - mkdir -p results/tiny/static\n      - ")
+    toy.write({"dvc.yaml": toy.read("dvc.yaml").replace(one, both)})
     for name in ("dvc.lock", "recorded", "remote"):
         subprocess.run(["rm", "-rf", name], cwd=toy.root, check=True)
     initialised(toy)
     toy.dvc("repro", "-q")
-    assert "recorded: " in toy.python("workflow/lib/publish.py").stdout
+    assert "recorded: tiny: " in toy.python("workflow/lib/publish.py").stdout
     commit(toy, "record")
     return toy
 
@@ -66,12 +71,16 @@ def commit(toy, words):
 
 @pytest.fixture
 def clone(study, project, tmp_path):
-    """A fresh clone in another folder, its results pulled."""
+    """A fresh clone in another folder, its results fetched."""
     study.git("clone", "-q", str(study.root), str(tmp_path / "clone"))
     toy = project(tmp_path / "clone")
     set_up(toy)
-    toy.dvc("pull", "-q")
+    fetch(toy)
     return toy
+
+
+def fetch(toy, *arguments):
+    return toy.python("workflow/lib/fetch.py", *arguments)
 
 
 @pytest.fixture
@@ -106,7 +115,7 @@ def edit(path, change):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_after_a_pull_nothing_is_left_to_do(clone):
+def test_after_a_fetch_nothing_is_left_to_do(clone):
     assert NOTHING in clone.snakemake("-n").stdout
     assert clone.dvc("status").stdout == UP_TO_DATE
     assert clone.dvc("repro").stdout.endswith(UP_TO_DATE)
@@ -355,3 +364,61 @@ def test_the_stage_of_every_rule_that_a_parameter_reaches_lists_it(computed, gro
                 name for path, name in outs.items() if f"{row[0]}/".startswith(f"{path.replace('${study}', 'tiny')}/")
             }
             assert group in stages[owner]["params"], f"{owner}: the rule {row[2]} follows {group}"
+
+
+def test_the_carried_record_is_small_and_whole(study):
+    files = list((study.root / "remote/tiny").iterdir())
+    stages = yaml.safe_load(study.read("dvc.yaml"))["stages"]
+    assert {path.name.removesuffix(".tar.xz") for path in files} <= set(stages)
+    listed = study.dvc("list", ".", "--recursive", "--dvc-only", "--size", "--json").stdout
+    recorded = {row["path"]: row["size"] for row in json.loads(listed) if not row["path"].startswith("recorded/")}
+    assert sum(path.stat().st_size for path in files) < sum(recorded.values()) / 4
+    assert not [name for name in recorded if name.endswith(".safetensors") or "/step" in name]
+
+
+def test_lost_records_of_snakemake_come_back_and_after_a_run_the_record_says_that_it_is_outdated(clone):
+    shutil.rmtree(clone.root / ".snakemake/metadata")
+    assert NOTHING in clone.snakemake("-n").stdout
+    memory = f"{RESULTS}/memory.json.xz"
+    set_parameter(clone, "scores.bootstrap_resamples", 100)
+    clone.snakemake("--cores", "2", "--quiet", "all")
+    assert not (clone.root / memory).exists() and memory in clone.dvc("status").stdout
+    # The results of the record under the parameter of that run: nobody may take them for its results.
+    clone.dvc("checkout", "-q", "--force")
+    assert (clone.root / memory).exists()
+    assert {"gather", "render"} <= wanted(clone)
+
+
+def test_a_second_study_is_recorded_and_fetched_beside_the_first(computed, project, tmp_path):
+    before = {path: path.read_bytes() for path in (computed.root / "remote/tiny").iterdir()} | {
+        name: (computed.root / name).read_bytes() for name in ("dvc.lock", f"{RESULTS}/memory.json.xz")
+    }
+    other = ["--configfile", "studies/second.yaml"]
+    computed.write({"studies/second.yaml": "study: second\nlayers: {epochs: 6}\n"})
+    computed.python("workflow/lib/pipelines.py", "--write", "second")
+    computed.dvc("repro", "-q", "recorded/second/dvc.yaml")
+    assert "recorded: second: " in computed.python("workflow/lib/publish.py", "second").stdout
+    assert {path: (computed.root / path).read_bytes() for path in before} == before
+    assert computed.dvc("status").stdout == UP_TO_DATE
+    assert NOTHING in computed.snakemake("-n").stdout and NOTHING in computed.snakemake("-n", *other).stdout
+    commit(computed, "record the second study")
+
+    computed.git("clone", "-q", str(computed.root), str(tmp_path / "both"))
+    toy = project(tmp_path / "both")
+    set_up(toy)
+    fetch(toy, "second")
+    assert NOTHING in toy.snakemake("-n", *other).stdout
+    assert toy.dvc("status", "recorded/second/dvc.yaml").stdout == UP_TO_DATE
+    assert "were recorded in this repository" in toy.read("report/_site/studies/second/index.html")
+    assert not (toy.root / RESULTS).exists()
+    fetch(toy)
+    assert NOTHING in toy.snakemake("-n").stdout and NOTHING in toy.snakemake("-n", *other).stdout
+    assert toy.dvc("status").stdout == UP_TO_DATE and toy.git("status", "--short").stdout == ""
+    assert toy.dvc("repro", "recorded/second/dvc.yaml").stdout.endswith(UP_TO_DATE)
+
+    # The overlay, and nothing else, makes the second study stale.
+    toy.write({"studies/second.yaml": "study: second\nlayers: {epochs: 7}\n"})
+    assert "studies/second.yaml" in toy.dvc("status").stdout
+    assert toy.dvc("status", "dvc.yaml").stdout == UP_TO_DATE
+    assert toy.dvc("repro", "--dry").stdout.endswith(UP_TO_DATE)
+    assert "probe" in wanted(toy, *other) and wanted(toy) == set()
