@@ -82,6 +82,7 @@ def test_whatever_was_measured_must_be_equal_to_pass_for_the_record(tmp_path, in
 @pytest.mark.parametrize("before", ["none", "equal", "other"])
 def test_the_record_is_replaced_and_the_difference_is_reported(tmp_path, monkeypatch, capsys, before):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").write_text("study: desk\n")
     kept = write(tmp_path / "kept", changed(SCORES, 1, "0.20", "0.23"))
     (kept / "metrics.json").write_text("{}")
     (tmp_path / "results/desk").mkdir(parents=True)
@@ -95,6 +96,7 @@ def test_the_record_is_replaced_and_the_difference_is_reported(tmp_path, monkeyp
         "not those recorded in git: scores: 5 of 6 equal to the last digit, largest difference 0.03; accuracies: all"
     )
     assert (expected in told) == bool(told) == (before == "other")
+    assert ("`git checkout recorded/desk dvc.lock` restores" in told) == bool(told)
     for name in ("scores.csv", "layers.csv", "metrics.json"):
         assert (tmp_path / "recorded/desk" / name).read_bytes() == (tmp_path / "results/desk/kept" / name).read_bytes()
 
