@@ -119,3 +119,34 @@ stages:
         record.unlink()
     # The trap: without its records Snakemake takes any parameter for the old one.
     assert wanted(clone) == []
+
+
+def test_a_plain_repro_leaves_the_pipelines_of_other_studies_alone_and_status_tells_of_them(toy):
+    command = "mkdir -p {out} && echo run >> {out}/runs"
+    stages = f"stages:\n  made: {{{{wdir: {{wdir}}, cmd: '{command}', outs: [{{out}}: {{{{persist: true}}}}]}}}}\n"
+    other = "recorded/other/dvc.yaml"
+    toy.write({
+        "dvc.yaml": stages.format(wdir=".", out="results/desk"),
+        other: stages.format(wdir="../..", out="results/other"),
+        ".gitignore": "/results\n",
+    })  # fmt: skip
+    toy.git("init", "-q")
+    toy.dvc("init", "-q")
+    toy.dvc("repro", "-q")
+    assert (toy.root / "results/desk/runs").exists() and not (toy.root / "results/other").exists()
+    assert "up to date" in toy.dvc("status", "dvc.yaml").stdout
+    assert f"{other}:made" in toy.dvc("status").stdout
+    toy.dvc("repro", "-q", other)
+    assert toy.read("results/desk/runs") == toy.read("results/other/runs") == "run\n"
+    assert (toy.root / "recorded/other/dvc.lock").exists()
+    assert "results/other" not in toy.read("dvc.lock")
+
+    toy.dvc("remote", "add", "-q", "-d", "store", str(toy.root.parent / "store"))
+    toy.dvc("push", "-q")
+    toy.git("add", "-A")
+    toy.git("commit", "-qm", "both")
+    clone = type(toy)(toy.root.parent / "clone")
+    toy.git("clone", "-q", str(toy.root), str(clone.root))
+    clone.dvc("pull", "-q", other)
+    assert (clone.root / "results/other/runs").exists() and not (clone.root / "results/desk").exists()
+    assert "up to date" in clone.dvc("status", other).stdout
