@@ -381,7 +381,7 @@ def test_the_numbers_of_the_text(tmp_path):
     assert found["step"] == "40" and found["over"] == "3 runs and queries" and found["widest"] == "16"
     assert found["last_against_table"] == found["last_against_random"] == "below them at all 2 widths"
     assert found["untrained_against_table"] == "above them at all 2 widths"
-    assert (found["best_is_table"], found["widest_best"]) == ("2 of 2 widths", "table")
+    assert found["best_is_table"] == "2 of 2 widths"
     one = read_back(estimated(*made_up(runs=(1,), widths=(16,), steps=(40,))), tmp_path / "one.csv")
     alone = numbers.layer_score_numbers(one)
     assert alone["last_against_table"] == "below them at the only width" and alone["over"] == "queries, one run"

@@ -257,7 +257,6 @@ def layer_score_numbers(rows: pd.DataFrame) -> Variables:
         "widest": f"{score['width'].max():.0f}",
         "widest_table": interval(widest.loc["table"]),
         "widest_last": interval(widest.loc[blocks.loc[deepest, "layer"].iloc[-1]]),
-        "widest_best": str(widest["value"].idxmax()),
         "best_is_table": _layers_where_best(score, "table"),
         "last_against_table": _layer_sides(blocks[deepest], "table"),
         "last_against_random": _layer_sides(blocks[deepest], "random"),
@@ -267,7 +266,7 @@ def layer_score_numbers(rows: pd.DataFrame) -> Variables:
 
 
 LAYER_SCORES = (
-    "step", "over", "widest", "widest_table", "widest_last", "widest_best", "best_is_table",
+    "step", "over", "widest", "widest_table", "widest_last", "best_is_table",
     "last_against_table", "last_against_random", "last_against_untrained", "untrained_against_table",
 )  # fmt: skip
 
