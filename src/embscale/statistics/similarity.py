@@ -93,10 +93,10 @@ class Vectors:
     @cached_property
     def nearest(self) -> np.ndarray:
         """Numbers of each vector's nearest neighbours, in no order, ``[vectors, neighbours]``."""
-        unit = scaled(self.values, UNIT)
-        cosines = unit @ unit.T
-        np.fill_diagonal(cosines, -np.inf)
-        return np.argpartition(-cosines, self.neighbours - 1, axis=1)[:, : self.neighbours]
+        unit = scaled(self.values, UNIT).astype(np.float32)  # as tables are stored; half the time of float64
+        nearness = unit @ -unit.T
+        np.fill_diagonal(nearness, np.inf)
+        return np.argpartition(nearness, self.neighbours - 1, axis=1)[:, : self.neighbours]
 
     @cached_property
     def is_near(self) -> np.ndarray:
