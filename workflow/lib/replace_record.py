@@ -36,6 +36,9 @@ def main(study: str) -> int:
     for pattern in KEPT:
         for path in kept.glob(pattern):
             shutil.copyfile(path, recorded / path.name)
+    answers = Path("results") / study / "ladder"
+    shutil.rmtree(recorded / "ladder", ignore_errors=True)
+    shutil.copytree(answers, recorded / "ladder", ignore=lambda _, names: [n for n in names if not n.endswith(".csv")])
     return 0
 
 

@@ -83,6 +83,14 @@ TASKS = [*OWN_TASKS, *config["tasks"]]
 # What is scored without a table.
 REFERENCES = ["overlap", "overlap_idf", "bm25", "chance"]
 
+# Answers about the ladder that the report shows: recorded ones of a longer study, if there are any, or this study's.
+RECORDED_ANSWERS = Path("recorded") / config["report"]["beside"] / "ladder"
+RECORDED_SHOWN = (
+    config["study"] != config["report"]["beside"] and RECORDED_ANSWERS.is_dir()
+)
+ANSWERS = ["crossings", "effects", "explanations", "fits", "costs"]
+SHOWN_ANSWERS = RECORDED_ANSWERS if RECORDED_SHOWN else STUDY / "ladder"
+
 # Flags that rules of several chapters share.
 VOCABULARY = group_flags(Vocabulary, config["tokenizer"])
 RECIPE = group_flags(Recipe, config["ladder"])

@@ -10,10 +10,13 @@ FIGURE_ROWS = {
     "scaling": [rules.estimates.output.estimates],
     "table_controls": [rules.estimates.output.differences],
     "random_baseline": [rules.estimates.output.estimates],
-    "training": [rules.ladder_answers.output.curves],
-    "crossings": [rules.ladder_answers.output.crossings],
-    "effects": [rules.ladder_answers.output.effects],
-    "ladder_fits": [rules.ladder_answers.output.fitted],
+    "training": [
+        rules.ladder_answers.output.curves,
+        *([SHOWN_ANSWERS / "curves.csv"] if RECORDED_SHOWN else []),
+    ],
+    "crossings": [SHOWN_ANSWERS / "crossings.csv"],
+    "effects": [SHOWN_ANSWERS / "effects.csv"],
+    "ladder_fits": [SHOWN_ANSWERS / "fitted.csv"],
     "lengths": [rules.estimates.output.estimates],
     "heldout": [rules.estimates.output.differences],
     "suites": [rules.estimates.output.estimates],
@@ -130,6 +133,31 @@ FIGURE_FILTERS = {
 }
 
 
+rule ladder_tables:
+    """Write the tables of the answers about the ladder."""
+    input:
+        code=command_sources("ladder-tables"),
+        answers=[SHOWN_ANSWERS / f"{answer}.csv" for answer in ANSWERS],
+    output:
+        crossings="<results>/report/tables/ladder_crossings.md",
+        note="<results>/report/tables/ladder_crossings.md.note.json",
+        tables=[
+            f"<results>/report/tables/ladder_{answer}.md"
+            for answer in ANSWERS
+            if answer != "crossings"
+        ],
+    log:
+        "<logs>/ladder_tables.log",
+    benchmark:
+        "<benchmarks>/ladder_tables.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        folder=subpath(output.crossings, parent=True),
+    shell:
+        "python src/embscale ladder-tables {input.answers:q} --tables {params.folder:q} 2> {log:q}"
+
+
 rule draw:
     """Draw one figure, with its alternative text."""
     input:
@@ -165,13 +193,7 @@ rule numbers:
         qrels=rules.harvest.output.qrels,
         estimates=rules.estimates.output.estimates,
         differences=rules.estimates.output.differences,
-        answers=[
-            rules.ladder_answers.output.crossings,
-            rules.ladder_answers.output.effects,
-            rules.ladder_answers.output.explanations,
-            rules.ladder_answers.output.fits,
-            rules.ladder_answers.output.costs,
-        ],
+        answers=[SHOWN_ANSWERS / f"{answer}.csv" for answer in ANSWERS],
         inventory=rules.inventory.output.csv,
         other_tasks=(
             expand(rules.evaluate.output.scores, model=PROBED)
@@ -225,6 +247,7 @@ rule numbers:
         task=subpath(input.corpus, parent=True),
         tables=subpath(output.scores, parent=True),
         study=config["study"],
+        answers_of=config["report"]["beside"] if RECORDED_SHOWN else config["study"],
         where=flags("--where", OF_LADDER),
         metrics=SHOWN_METRICS,
         length=PRIMARY_LENGTH,
@@ -236,7 +259,7 @@ rule numbers:
     shell:
         "python src/embscale numbers --study {params.study} --task {params.task:q} --estimates {input.estimates:q}"
         " --differences {input.differences:q} {params.where} --metrics {params.metrics} --length {params.length}"
-        " --answers {input.answers:q}"
+        " --answers {input.answers:q} --answers-of {params.answers_of}"
         " --inventory {input.inventory:q} {params.other_tasks} --probes {input.probes:q}"
         " --layer-scores {input.layer_scores:q} --texts {params.texts:q} --primer {input.primer:q}"
         " --compared {input.compared:q} --losses {input.losses:q}"
@@ -488,8 +511,7 @@ rule render:
             rules.words_table.output.partial,
             rules.claims.output.claims,
             rules.claims.output.tables,
-            rules.ladder_answers.output.table,
-            rules.ladder_answers.output.tables,
+            rules.ladder_tables.output,
             rules.layer_claims.output.tables,
             rules.compare.output.partial,
             rules.appendix.output.settings,

@@ -386,11 +386,6 @@ rule ladder_answers:
         fits="<results>/ladder/fits.csv",
         fitted="<results>/ladder/fitted.csv",
         costs="<results>/ladder/costs.csv",
-        table="<results>/report/tables/ladder_crossings.md",
-        tables=expand(
-            "<results>/report/tables/ladder_{table}.md",
-            table=["effects", "explanations", "fits", "costs"],
-        ),
     log:
         "<logs>/ladder_answers.log",
     benchmark:
@@ -399,7 +394,7 @@ rule ladder_answers:
         "../envs/embscale.yaml"
     params:
         folder=subpath(output.curves, parent=True),
-        tables=subpath(output.table, parent=True),
+        study=config["study"],
         runs=" ".join(
             f"--run {training.suite} {training.width} {training.seed} {losses_file(run).parent}"
             for run, training in RUNS.items()
@@ -411,9 +406,9 @@ rule ladder_answers:
         bootstrap=BOOTSTRAP,
         margins=group_flags(Margins, config["claims"]["margins"]),
     shell:
-        "python src/embscale ladder-answers {input.scores:q} {params.runs} --tokenizer {params.tokenizer}"
+        "python src/embscale ladder-answers {input.scores:q} {params.runs} --study {params.study} --tokenizer {params.tokenizer}"
         " --task {params.task} --metric {params.metric} --length {params.length} {params.bootstrap} {params.margins}"
-        " --output {params.folder:q} --tables {params.tables:q} 2> {log:q}"
+        " --output {params.folder:q} 2> {log:q}"
 
 
 rule evaluate:

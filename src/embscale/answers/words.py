@@ -243,7 +243,7 @@ def study_sentence(crossings: pd.DataFrame) -> str:
     tokens, runs = tokens_label(ladder["last_tokens"].max()), int(ladder["runs"].min())
     varied = [variation(suite) for suite in dict.fromkeys(whole["suite"]) if suite != LADDER]
     widths = f"{len(ladder)} widths" if len(ladder) > 1 else "one width"
-    words = f"This study trains {widths} in {runs_label(runs)} for {tokens} tokens each"
+    words = f"The study trains {widths} in {runs_label(runs)} for {tokens} tokens each"
     missing = []
     if not varied:
         missing.append("what tying, freezing, decay, depth or another rate of the table would change")
@@ -261,13 +261,19 @@ def study_sentence(crossings: pd.DataFrame) -> str:
     return f"{words} It cannot tell {_joined(missing)}." if missing else words
 
 
-def variables(answers: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+def variables(answers: Mapping[str, pd.DataFrame], *, study: str, own: bool) -> dict[str, str]:
     """What the report quotes, by name.
 
     Args:
         answers: ``crossings``, ``effects``, ``explanations``, ``fits`` and ``costs``.
+        study: that they are of.
+        own: whether it is the study of the report; otherwise they are recorded.
     """
     return {
+        "whose": f"All of this section was computed here, in the study `{study}`."
+        if own
+        else f"All of this section is **recorded**, not computed here: it is of the study `{study}` in this repository "
+        f"(`make report STUDY={study}` computes it, `make fetch STUDY={study}` brings its whole report).",
         "study": study_sentence(answers["crossings"]),
         "crossings": crossings_sentence(answers["crossings"]),
         "effects": effects_sentence(answers["effects"]),

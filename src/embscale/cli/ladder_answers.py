@@ -11,7 +11,6 @@ from embscale.parameters import flags
 from embscale.parameters.scores import Bootstrap, Margins
 
 FILES = ("curves", "crossings", "effects", "explanations", "fits", "fitted", "costs")
-TABLES = ("crossings", "effects", "explanations", "fits", "costs")
 RUN = ("SUITE", "WIDTH", "SEED", "FOLDER")
 
 
@@ -22,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--run", dest="runs", nargs=len(RUN), action="append", required=True, metavar=RUN,
         help="a training run and the folder that embscale train wrote; repeatable",
     )  # fmt: skip
+    parser.add_argument("--study", required=True, metavar="NAME", help="recorded in the rows")
     parser.add_argument("--tokenizer", required=True, help="of the ladder's score rows")
     parser.add_argument("--task", required=True)
     parser.add_argument("--metric", required=True, help="MTEB's name of it")
@@ -30,12 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FOLDER", help=f"gets {', '.join(FILES)}, each a CSV"
     )
-    parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="gets a .md file per table")
 
 
 def run(args: argparse.Namespace) -> None:
     """Read, compute, write."""
-    from embscale.answers import costs, crossings, curves, effects, explanations, fits, trained, words
+    from embscale.answers import costs, crossings, curves, effects, explanations, fits, trained
     from embscale.claims import verdicts
     from embscale.rows.treatments import FULL, REFERENCE
     from embscale.scoring import scores
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
 
     folders = [Path(folder) for *_, folder in args.runs]
     inputs = [*args.scores, *(folder / name for folder in folders for name in (trained.LOSSES, trained.COSTS))]
-    outputs = [args.output / f"{name}.csv" for name in FILES] + [args.tables / f"ladder_{name}.md" for name in TABLES]
+    outputs = [args.output / f"{name}.csv" for name in FILES]
     with write_with_provenance(args, inputs=inputs, outputs=outputs) as paths:
         runs = [
             trained.read(suite, _number("WIDTH", width), _number("SEED", seed), Path(folder))
@@ -79,17 +78,8 @@ def run(args: argparse.Namespace) -> None:
             "fitted": fitted,
             "costs": costs.rows(runs),
         }
-        tables = [
-            words.crossings_table(answers["crossings"]),
-            words.effects_table(answers["effects"]),
-            words.explanations_table(answers["explanations"]),
-            words.fits_table(laws),
-            words.costs_table(answers["costs"]),
-        ]
-        for name, path in zip(FILES, paths, strict=False):
-            answers[name].to_csv(path, index=False)
-        for text, path in zip(tables, paths[len(FILES) :], strict=True):
-            path.write_text(text, "utf-8")
+        for name, path in zip(FILES, paths, strict=True):
+            answers[name].assign(study=args.study).to_csv(path, index=False)
 
 
 def _number(name: str, text: str) -> int:

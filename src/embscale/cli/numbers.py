@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CSV",
         help="crossings.csv and others, from embscale ladder-answers",
     )
+    parser.add_argument("--answers-of", required=True, metavar="STUDY", help="that the answers are of")
     parser.add_argument("--inventory", type=Path, required=True, help="from embscale inventory")
     parser.add_argument(
         "--other-tasks", type=Path, action="append", default=[], metavar="CSV", help="from embscale evaluate"
@@ -106,7 +107,11 @@ def run(args: argparse.Namespace) -> None:
                 read_note(note_path(beir.corpus_file(args.task)))["facts"],
             ),
             "scores": numbers.score_numbers(rows, differences, **main, length=args.length),
-            "answers": answers({path.stem: tidy.read([path], (), where=[]) for path in args.answers}),
+            "answers": answers(
+                {path.stem: tidy.read([path], (), where=[]) for path in args.answers},
+                study=args.answers_of,
+                own=args.answers_of == args.study,
+            ),
             "layers": numbers.layer_numbers(probes, args.texts),
             "layer_scores": numbers.layer_score_numbers(tidy.read([args.layer_scores], (), where=[])),
             "compared": compared_numbers.variables(tidy.read(args.compared, (), where=[])),

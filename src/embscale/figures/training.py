@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from embscale.answers.crossings import crossing
@@ -14,8 +15,8 @@ from embscale.rows.selection import LADDER
 from embscale.rows.treatments import FULL, RANDOM
 
 COLUMNS = (
-    "suite", "model", "width", "tokens", "treatment", "against", "metric", "value", "ci_low", "ci_high", "runs", "n",
-    "clusters",
+    "study", "suite", "model", "width", "tokens", "treatment", "against", "metric", "value", "ci_low", "ci_high", "runs",
+    "n", "clusters",
 )  # fmt: skip
 
 
@@ -29,10 +30,22 @@ def _crossing(line: pd.DataFrame) -> float:
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """A line with its band for each width, from the untrained table on; a ring where it passes zero for good."""
-    lines = _lines(rows)
+    """A line with its band for each width, from the untrained table on; a ring where it passes zero for good.
+
+    A panel for each study, that of the report first.
+    """
+    studies = list(dict.fromkeys(rows["study"]))
     figure = theme.figure(height=4.6)
-    axes = figure.subplots()
+    panels = figure.subplots(1, len(studies), sharey=True, squeeze=False)[0]
+    for axes, study in zip(panels, studies, strict=True):
+        _panel(axes, _lines(rows[rows["study"] == study]))
+        if len(studies) > 1:
+            axes.set_title(f"study {study}", fontsize=11)
+    panels[0].set_ylabel(f"trained less random, {metric_label(rows)}")
+    return figure
+
+
+def _panel(axes: Axes, lines: list[tuple[int, pd.DataFrame]]) -> None:
     seen = sorted({float(value) for _, line in lines for value in line["tokens"]})
     first = tokens.axis(axes, seen, zero=seen[0] == 0)
     axes.axhline(0, color=theme.INK, linewidth=1)
@@ -50,29 +63,35 @@ def draw(rows: pd.DataFrame) -> Figure:
         labels.append(
             (float(after["tokens"].iloc[-1]), float(after["value"].iloc[-1]) * PERCENT, f"width {width}", colour)
         )
-    axes.set_ylabel(f"trained less random, {metric_label(rows)}")
     theme.end_labels(axes, labels)
-    return figure
 
 
 def describe(rows: pd.DataFrame) -> str:
     """What the figure shows, with the numbers at both ends of each line, its lowest point and its crossing."""
+    studies = list(dict.fromkeys(rows["study"]))
+    panels = [_described(_lines(rows[rows["study"] == study])) for study in studies]
+    over = tables.over(pd.concat([line for _, line in _lines(rows)]))
+    found = (
+        panels[0] if len(studies) == 1 else " ".join(f"Study {s}: {p}" for s, p in zip(studies, panels, strict=True))
+    )
+    return (
+        f"Lines of {metric_label(rows)} of each width's table less that of random tables of its width, against the "
+        f"tokens of training on a logarithmic axis, with 95 % bands; over {over}. {found}"
+    )
+
+
+def _described(lines: list[tuple[int, pd.DataFrame]]) -> str:
     parts = []
-    for width, line in _lines(rows):
+    for width, line in lines:
         last, lowest = line.iloc[-1], line.loc[line["value"].idxmin()]
-        crossed = _crossing(line)
         text = f"width {width}: "
         if line["tokens"].iloc[0] == 0:
             text += f"{line['value'].iloc[0] * PERCENT:+.2f} before training, "
         if 0 < lowest["tokens"] < last["tokens"]:
             text += f"{lowest['value'] * PERCENT:+.2f} at its lowest after {tokens_label(lowest['tokens'])} tokens, "
         text += f"{last['value'] * PERCENT:+.2f} after {tokens_label(last['tokens'])} tokens"
-        parts.append(f"{text}; {_words(crossed)}")
-    over = tables.over(pd.concat([line for _, line in _lines(rows)]))
-    return (
-        f"Lines of {metric_label(rows)} of each width's table less that of random tables of its width, against the "
-        f"tokens of training on a logarithmic axis, with 95 % bands; over {over}. {'. '.join(parts)}."
-    )
+        parts.append(f"{text}; {_words(_crossing(line))}")
+    return f"{'. '.join(parts)}."
 
 
 def _words(crossed: float) -> str:

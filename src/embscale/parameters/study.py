@@ -41,6 +41,11 @@ class Report:
     """How the report is made."""
 
     renderer: Annotated[RendererName, "pandoc comes with the Python packages, quarto must be installed"]
+    beside: Annotated[
+        str,
+        {"pattern": "^[a-z][a-z0-9-]*$"},
+        "study whose recorded answers about the ladder are shown, marked as such, beside what this one computes",
+    ]
 
 
 @dataclass(frozen=True)
