@@ -80,22 +80,27 @@ def of(found, suite, width):
     return curve
 
 
-def rows_of(ladder):
+def rows_of(ladder, against="random"):
     _made, found, _runs, resampled = ladder
-    drawn = [(curve, curves.differences(curve, resampled)) for curve in found["full"]]
-    return crossings.rows(drawn, {"task": "T", "length": "64", "metric": "ndcg_at_10"}, resampled)
+    drawn = [row for curve in found["full"] for row in curves.compared(curve, resampled)]
+    rows = crossings.rows(drawn, {"task": "T", "length": "64", "metric": "ndcg_at_10"}, resampled)
+    assert set(rows["against"]) == {"random", "untrained"}
+    return rows[rows["against"] == against]
 
 
 def test_a_curve_has_the_intervals_of_the_differences_at_every_step(ladder):
     made, found, _, resampled = ladder
     own = made.of((made.keys["suite"].isin(["ladder", "random"]) & (made.keys["variant"] != "unit")).to_numpy())
     _, differences = estimates([own], resamples=400, seed=1)
-    differences = differences[(differences["against"] == "random") & (differences["treatment"] == "full")]
-    drawn = [(curve, curves.differences(curve, resampled)) for curve in found["full"] if curve.suite == "ladder"]
+    differences = differences[
+        differences["against"].isin(["random", "untrained"]) & (differences["treatment"] == "full")
+    ]
+    drawn = [row for curve in found["full"] if curve.suite == "ladder" for row in curves.compared(curve, resampled)]
     rows = curves.rows(drawn, {"task": "T", "length": "64", "metric": "ndcg_at_10"}, resampled)
     assert rows["tokens"].tolist() == (rows["step"] * ladder_rows.PER_STEP).tolist()
-    both = rows.merge(differences, on=["suite", "model", "step"], suffixes=("", "_then"))
-    assert len(both) == len(rows) == len(ladder_rows.WIDTHS) * len(ladder_rows.STEPS)
+    both = rows.merge(differences, on=["suite", "model", "step", "against"], suffixes=("", "_then"))
+    # Step 0 is the untrained table itself.
+    assert len(both) == len(rows) == len(ladder_rows.WIDTHS) * (2 * len(ladder_rows.STEPS) - 1)
     for name in ("value", "ci_low", "ci_high", "score", "control_score", "control_runs", "runs", "n", "clusters"):
         assert both[name].to_numpy() == pytest.approx(both[f"{name}_then"].to_numpy())
 
@@ -118,6 +123,19 @@ def test_planted_crossings_are_found(ladder):
     assert np.isnan(frozen["ci_high"]) and np.isnan(frozen["median"]) and frozen["crossed_runs"] == 0
 
 
+def test_a_run_that_starts_low_passes_its_own_start_before_random_tables():
+    # All runs begin one tenth below random tables, which rise by more than that only late.
+    made, found, _, resampled = study({"ladder": {64: {}}})
+    curve = of(found, "ladder", 64)
+    low = curves.Curve(**vars(curve) | {"scores": curve.scores - 0.04})
+    rows = crossings.rows(curves.compared(low, resampled), {"task": "T", "length": "64", "metric": "m"}, resampled)
+    whole = rows[rows["run"] == "all"].set_index("against")
+    assert len(made.scores) == whole.loc["random", "n"]
+    assert whole.loc["untrained", "tokens"] < 6e6 < whole.loc["random", "tokens"]
+    planted = ladder_rows.CROSSING[64]
+    assert whole.loc["untrained", "ci_low"] < planted < whole.loc["untrained", "ci_high"]
+
+
 def test_where_some_runs_have_not_crossed_the_interval_has_no_upper_end():
     # The population crosses at the last checkpoint, so that about half of the runs have.
     suites = {"ladder": {64: {"crossing": 12_288_000 / ladder_rows.CROSSING[64]}}}
@@ -131,7 +149,7 @@ def test_a_table_that_is_always_above_has_crossed_from_the_start():
     _, found, _, resampled = study({"ladder": {64: {}}})
     curve = of(found, "ladder", 64)
     above = curves.Curve(**vars(curve) | {"scores": curve.scores + 0.3})
-    drawn = [(above, curves.differences(above, resampled))]
+    drawn = curves.compared(above, resampled)[:1]
     rows = crossings.rows(drawn, {"task": "T", "length": "64", "metric": "m"}, resampled)
     assert set(rows["status"]) == {FROM_THE_START} and (rows["tokens"] == 0).all()
     assert words.crossing_label(rows.iloc[0].to_dict()) == "0 [0, 0]"
@@ -149,7 +167,7 @@ def test_one_run_has_an_interval_over_queries_alone_and_says_one_run():
 def test_queries_of_one_cluster_give_no_interval():
     made, found, runs, _ = study({"ladder": {64: {}}})
     resampled = Resamples(np.zeros(len(made.scores)), resamples=50, seed=1)
-    drawn = [(curve, curves.differences(curve, resampled)) for curve in found["full"]]
+    drawn = [row for curve in found["full"] for row in curves.compared(curve, resampled)]
     protocol = {"task": "T", "length": "64", "metric": "m"}
     assert curves.rows(drawn, protocol, resampled)["ci_low"].isna().all()
     assert crossings.rows(drawn, protocol, resampled)["ci_low"].isna().all()

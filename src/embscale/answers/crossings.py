@@ -12,18 +12,21 @@ still has a score at every checkpoint, and scores have the variance that Student
 and clusters of queries (`embscale.statistics.two_way`) gives a whole curve, the curve a crossing, and the crossings
 an interval, without an upper end if more than 2.5 % of the curves have not crossed when training ends.  The interval
 ends where the band around the mean curve meets zero for good.
+
+**The control** is random tables, or the table of the same run before training.  That is a random table, too, of which
+there is one for each run: it takes off what the run's start gives, and asks when training has added something.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from embscale.answers.curves import Curve
+from embscale.answers.curves import Compared
 from embscale.statistics.resampling import CONFIDENCE
 from embscale.statistics.two_way import Resamples
 
@@ -94,30 +97,29 @@ def status(tokens: float) -> str:
     return CROSSED if tokens > 0 else FROM_THE_START
 
 
-def rows(found: Sequence[tuple[Curve, np.ndarray]], protocol: dict[str, str], resampled: Resamples) -> pd.DataFrame:
+def rows(found: Sequence[Compared], protocol: Mapping[str, str], resampled: Resamples) -> pd.DataFrame:
     """Rows of ``crossings.csv`` with `COLUMNS`: a row for each width (``run`` is ``all``) and one for each of its runs.
 
     ``tokens`` is that of the last checkpoint where ``status`` is ``not before``; ``ci_high`` is empty where the
     interval has no upper end.
 
     Args:
-        found: curves with their differences (`embscale.answers.curves.differences`).
+        found: from `embscale.answers.curves.compared`.
         protocol: task, length and metric.
         resampled: of the queries.
     """
     lines: list[dict[str, Any]] = []
-    for curve, draws in found:
+    for curve, against, draws, single, _ in found:
         last = float(curve.tokens[-1])
         shared = {"suite": curve.suite, "model": curve.model, "width": curve.width, "last_tokens": last}
-        shared |= {"against": "random", "n": resampled.queries, "clusters": resampled.clusters} | protocol
+        shared |= {"against": against, "n": resampled.queries, "clusters": resampled.clusters} | dict(protocol)
         crossed = crossing(curve.tokens, draws)
-        of_runs = crossing(curve.tokens, curve.less_random().T)
+        of_runs = crossing(curve.tokens, single.T)
         low, high = interval(crossed[1:], last) if resampled.clusters > 1 else (np.nan, np.nan)
-        middle = median(of_runs, last)
         lines.append(
             shared
             | {"run": ALL_RUNS, "status": status(crossed[0]), "tokens": min(crossed[0], last), "ci_low": low}
-            | {"ci_high": _finite(high), "median": _finite(middle)}
+            | {"ci_high": _finite(high), "median": _finite(median(of_runs, last))}
             | {"crossed_runs": int(np.isfinite(of_runs).sum()), "runs": len(curve.seeds)}
         )
         for seed, tokens in zip(curve.seeds, of_runs, strict=True):

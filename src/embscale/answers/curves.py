@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from embscale.errors import EmbscaleError
 from embscale.rows import treatments
 from embscale.rows.selection import LADDER
 from embscale.rows.treatments import FULL, INPUT, RANDOM, REFERENCE
-from embscale.scoring.estimates import CHANCE
+from embscale.scoring.estimates import CHANCE, UNTRAINED
 from embscale.scoring.scores import NONE, TaskScores
 from embscale.statistics.resampling import percentile_interval
 from embscale.statistics.two_way import Resamples
@@ -75,6 +75,37 @@ class Curve:
     def less_random(self) -> np.ndarray:
         """The mean over queries of each run less that of the random tables, ``[steps, runs]``."""
         return np.asarray(self.scores.mean(axis=2) - self.random.mean())
+
+
+class Compared(NamedTuple):
+    """A curve less a control.
+
+    Attributes:
+        curve: of a model.
+        against: ``random`` or ``untrained``, the table of the same run before training.
+        draws: ``[1 + resamples, steps]``, as measured and from each resample, which has one curve.
+        of_runs: as measured, ``[steps, runs]``.
+        control: score of the control, and over how many draws or runs.
+    """
+
+    curve: Curve
+    against: str
+    draws: np.ndarray
+    of_runs: np.ndarray
+    control: tuple[float, int]
+
+
+def compared(curve: Curve, resampled: Resamples) -> list[Compared]:
+    """A curve less random tables, and less the table of each run before training if that was scored."""
+    less_random = curve.less_random()
+    control = float(curve.random.mean()), len(curve.random)
+    found = [Compared(curve, RANDOM, differences(curve, resampled), less_random, control)]
+    if curve.steps[0] == 0 and len(curve.steps) > 1:
+        start = curve.scores[0]
+        draws = np.stack([effect(scores, start, resampled, curve.runs) for scores in curve.scores], axis=1)
+        of_start = float(start.mean()), len(start)
+        found.append(Compared(curve, UNTRAINED, draws, less_random - less_random[0], of_start))
+    return found
 
 
 def curves(scored: TaskScores, tokens: Mapping[str, Mapping[int, int]], *, treatment: str = FULL) -> list[Curve]:
@@ -181,26 +212,28 @@ def _with_first(measured: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     return np.concatenate([measured[None], drawn])
 
 
-def rows(found: Sequence[tuple[Curve, np.ndarray]], protocol: Mapping[str, str], resampled: Resamples) -> pd.DataFrame:
-    """Rows of ``curves.csv`` with `COLUMNS`: trained less random tables by suite, width and tokens.
+def rows(found: Sequence[Compared], protocol: Mapping[str, str], resampled: Resamples) -> pd.DataFrame:
+    """Rows of ``curves.csv`` with `COLUMNS`: trained tables less their controls by suite, width and tokens.
 
     Args:
-        found: curves with their `differences`.
+        found: from `compared`.
         protocol: task, length and metric.
         resampled: of the queries.
     """
     lines: list[dict[str, Any]] = []
-    for curve, draws in found:
+    for curve, against, draws, _, control in found:
         low, high = interval(draws, resampled)
         for place, step in enumerate(curve.steps):
+            if against == UNTRAINED and not place:
+                continue  # which it is
             score = float(curve.scores[place].mean())
             lines.append(
                 {"suite": curve.suite, "model": curve.model, "width": curve.width, "step": int(step)}
-                | {"tokens": int(curve.tokens[place]), "treatment": curve.treatment, "against": RANDOM}
+                | {"tokens": int(curve.tokens[place]), "treatment": curve.treatment, "against": against}
                 | dict(protocol)
                 | {"value": float(draws[0, place]), "ci_low": low[place], "ci_high": high[place]}
                 | {"runs": len(curve.seeds), "n": resampled.queries, "clusters": resampled.clusters}
-                | {"score": score, "control_score": float(curve.random.mean()), "control_runs": len(curve.random)}
+                | {"score": score, "control_score": control[0], "control_runs": control[1]}
             )
     return pd.DataFrame(lines, columns=COLUMNS)
 

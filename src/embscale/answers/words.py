@@ -14,6 +14,8 @@ from embscale.claims.verdicts import UNITS
 from embscale.rows.labels import PERCENT, runs_label
 from embscale.rows.markdown import escape, markdown_table
 from embscale.rows.selection import LADDER
+from embscale.rows.treatments import RANDOM
+from embscale.scoring.estimates import UNTRAINED
 
 SUPERSCRIPT = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 MINUS = "\N{MINUS SIGN}"
@@ -23,6 +25,7 @@ SLICE = (
     "changed at a time: the output table tied to the input table, the table frozen, its own learning rate or weight "
     "decay, the depth."
 )
+CONTROLS = {RANDOM: "random tables", UNTRAINED: "their own start"}
 PARENTHESES = {SCORE: "× 100", LOSS: "nats", TOKENS: "doublings"}
 
 
@@ -55,13 +58,17 @@ def crossing_label(row: Mapping[str, Any]) -> str:
     return f"{value} [{tokens_label(row['ci_low'])}, {high}]"
 
 
-def crossings_sentence(rows: pd.DataFrame) -> str:
-    """How many tokens each width of the ladder takes to pass random tables."""
-    whole = rows[(rows["suite"] == LADDER) & (rows["run"] == ALL_RUNS)].sort_values("width")
+def crossings_sentence(rows: pd.DataFrame, against: str = RANDOM) -> str:
+    """How many tokens each width of the ladder takes to pass a control."""
+    whole = rows[(rows["suite"] == LADDER) & (rows["run"] == ALL_RUNS) & (rows["against"] == against)]
+    whole = whole.sort_values("width")
+    control = CONTROLS[against]
+    if whole.empty:
+        return f"{control} were not scored"
     if (whole["status"] == NOT_BEFORE).all():
-        return f"no width is above random tables when training ends, after {tokens_label(whole['tokens'].max())} tokens"
+        return f"no width is above {control} when training ends, after {tokens_label(whole['tokens'].max())} tokens"
     parts = [f"{_from(row)} at width {row['width']}" for row in whole.to_dict("records")]
-    return f"tables stay above random ones {_joined(parts)}"
+    return f"tables stay above {control} {_joined(parts)}"
 
 
 def _from(row: Mapping[str, Any]) -> str:
@@ -70,13 +77,14 @@ def _from(row: Mapping[str, Any]) -> str:
 
 
 def crossings_table(rows: pd.DataFrame) -> str:
-    """Markdown rows of the tokens to the crossing by suite and width."""
-    lines = [["models", "width", "runs that crossed", "tokens until the mean curve crosses", "median of the runs"]]
+    """Markdown rows of the tokens to the crossing by suite, width and control."""
+    lines = [["models", "width", "above", "runs that crossed", "tokens until the mean curve does", "median of runs"]]
     for row in rows[rows["run"] == ALL_RUNS].to_dict("records"):
         middle = f"not before {tokens_label(row['last_tokens'])}"
         middle = middle if pd.isna(row["median"]) else tokens_label(row["median"])
         crossed = f"{row['crossed_runs']} of {row['runs']}"
-        lines.append([escape(variation(row["suite"])), str(row["width"]), crossed, crossing_label(row), middle])
+        name = escape(variation(row["suite"]))
+        lines.append([name, str(row["width"]), row["against"], crossed, crossing_label(row), middle])
     return markdown_table(lines)
 
 
@@ -176,7 +184,7 @@ def fits_table(rows: pd.DataFrame) -> str:
     for row in rows.to_dict("records"):
         scale = PERCENT if row["quantity"] == fits.SCORE else 1
         term, times = ("factor", scale) if row["law"] == fits.LOGARITHM.name else ("exponent", 1)
-        law, predicted = f"{row['law']}, {row['points']} points", ""
+        law, predicted = f"{row['law']}, {row['points']} point{'s' * (row['points'] != 1)}", ""
         if row["verdict"] != fits.NOT_SUPPORTED:
             slope = "slope" if term == "factor" else term
             law += f": {slope} {_range(row, term, f'{term}_low', f'{term}_high', times)}"
@@ -238,7 +246,7 @@ def costs_sentence(rows: pd.DataFrame) -> str:
 
 def study_sentence(crossings: pd.DataFrame) -> str:
     """What of the deep ladder the study has, and what it therefore cannot tell."""
-    whole = crossings[crossings["run"] == ALL_RUNS]
+    whole = crossings[(crossings["run"] == ALL_RUNS) & (crossings["against"] == RANDOM)]
     ladder = whole[whole["suite"] == LADDER]
     tokens, runs = tokens_label(ladder["last_tokens"].max()), int(ladder["runs"].min())
     varied = [variation(suite) for suite in dict.fromkeys(whole["suite"]) if suite != LADDER]
@@ -276,6 +284,7 @@ def variables(answers: Mapping[str, pd.DataFrame], *, study: str, own: bool) -> 
         f"(`make report STUDY={study}` computes it, `make fetch STUDY={study}` brings its whole report).",
         "study": study_sentence(answers["crossings"]),
         "crossings": crossings_sentence(answers["crossings"]),
+        "crossings_untrained": crossings_sentence(answers["crossings"], UNTRAINED),
         "effects": effects_sentence(answers["effects"]),
         "explanations": explanations_sentence(answers["explanations"]),
         "fits": fits_sentence(answers["fits"]),

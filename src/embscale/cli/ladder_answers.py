@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
         ladder = found[FULL]
         resampled = Resamples(scored.clusters, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed)
         margins = flags.read(args, Margins)
-        drawn = [(curve, curves.differences(curve, resampled)) for curve in ladder]
+        drawn = [compared for curve in ladder for compared in curves.compared(curve, resampled)]
         asked = explanations.Study(found, runs, resampled, margins)
         laws, fitted = fits.fits(ladder, runs, resampled)
         answers = {

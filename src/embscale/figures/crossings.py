@@ -12,16 +12,18 @@ from embscale.answers.words import crossing_label, tokens_label, variation
 from embscale.figures import NothingToShow
 from embscale.plotting import tables, theme, tokens
 from embscale.rows.selection import LADDER
+from embscale.rows.treatments import RANDOM
 
 COLUMNS = (
     "suite", "width", "run", "status", "tokens", "ci_low", "ci_high", "median", "crossed_runs", "runs", "n", "clusters",
-    "last_tokens",
+    "last_tokens", "against",
 )  # fmt: skip
 STYLES = (("-", "o"), ("--", "s"), (":", "D"), ("-.", "^"))
 
 
 def _suites(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The ladder, and variations of more than one width."""
+    rows = rows[rows["against"] == RANDOM]
     if not (rows.loc[rows["run"] == ALL_RUNS, "status"] == CROSSED).any():
         last = tokens_label(rows["last_tokens"].max())
         raise NothingToShow(
