@@ -390,7 +390,9 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path):
 
 
 MARGIN_FLAGS = ["--score-share", "0.1", "--loss-share", "0.02", "--tokens-factor", "1.25"]
+ANSWERS = ("crossings", "effects", "explanations", "fits", "costs")
 FLAGS = [
+    *("--study", "small"),
     *("--tokenizer", "t", "--task", "T", "--metric", "ndcg_at_10", "--length", "64"),
     *("--bootstrap-resamples", "200", "--bootstrap-seed", "1", *MARGIN_FLAGS),
 ]
@@ -402,15 +404,19 @@ def test_the_command_writes_the_answers_and_their_tables(tmp_path):
     made, runs = ladder_rows.scored(SMALL, queries=60), ladder_rows.runs(SMALL)
     flags = ladder_rows.write(tmp_path, made, runs)
     for name in ("a", "b"):
-        out = ["-o", str(tmp_path / name), "--tables", str(tmp_path / name)]
-        assert execute("ladder-answers", [*flags, *FLAGS, *out]) == 0
+        assert execute("ladder-answers", [*flags, *FLAGS, "-o", str(tmp_path / name)]) == 0
+        answers = [str(tmp_path / name / f"{answer}.csv") for answer in ANSWERS]
+        assert execute("ladder-tables", [*answers, "--tables", str(tmp_path / name)]) == 0
     files = sorted(path.name for path in (tmp_path / "a").iterdir() if not path.name.endswith("note.json"))
     assert len(files) == 12
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in files
                if name != "explanations.csv")  # fmt: skip
-    answers = {name: pd.read_csv(tmp_path / "a" / f"{name}.csv")
-               for name in ("crossings", "effects", "explanations", "fits", "costs")}  # fmt: skip
-    found = words.variables(answers)
+    answers = {name: pd.read_csv(tmp_path / "a" / f"{name}.csv") for name in ANSWERS}
+    assert set(answers["crossings"]["study"]) == {"small"}
+    found = words.variables(answers, study="small", own=True)
+    assert found["whose"].startswith("All of this section was computed here")
+    recorded = words.variables(answers, study="small", own=False)["whose"]
+    assert "recorded" in recorded and "make fetch STUDY=small" in recorded
     assert "and the variations tied" in found["study"] and found["costs"].startswith("9 runs, 111 million tokens")
     assert "held-out loss, higher with tied (width 32);" in found["effects"]
     assert "tied" in (tmp_path / "a" / "ladder_effects.md").read_text()
@@ -421,7 +427,7 @@ def test_scores_of_another_task_or_run_are_refused(tmp_path, capsys):
     flags = ladder_rows.write(tmp_path, ladder_rows.scored({"ladder": {16: {}}}, queries=30), [])
     runs = ladder_rows.runs({"ladder": {32: {}}})
     other = ladder_rows.write(tmp_path, ladder_rows.scored({"ladder": {16: {}}}, queries=30), runs)
-    out = ["-o", str(tmp_path / "a"), "--tables", str(tmp_path / "a")]
+    out = ["-o", str(tmp_path / "a")]
     assert flags == other[:1] and execute("ladder-answers", [*other, *FLAGS, *out]) == 1
     assert "no scores of the given runs" in capsys.readouterr().err
     assert execute("ladder-answers", [*other, *FLAGS, "--task", "U", *out]) == 1

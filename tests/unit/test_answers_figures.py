@@ -24,7 +24,7 @@ def answers(suites=ladder_rows.SUITES, **about):
     resampled = Resamples(made.clusters, resamples=200, seed=1)
     drawn = [row for curve in found for row in curves.compared(curve, resampled)]
     return {
-        "training": curves.rows(drawn, PROTOCOL, resampled),
+        "training": curves.rows(drawn, PROTOCOL, resampled).assign(study="small"),
         "crossings": crossings.rows(drawn, PROTOCOL, resampled),
         "effects": effects.rows(found, runs, resampled, MARGINS),
         "ladder_fits": fits.fits(found, runs, resampled)[1],
@@ -127,3 +127,10 @@ def test_one_run_and_one_width_are_drawn():
     for name in ("training", "crossings", "ladder_fits"):
         assert figure(name).draw(rows[name]).axes
     assert isinstance(rows["training"], pd.DataFrame) and load("ladder-answers")
+
+
+def test_a_recorded_study_is_drawn_beside_this_one(deep, slice_of_it, tmp_path):
+    rows = pd.concat([slice_of_it["training"].assign(study="desk"), deep["training"].assign(study="ladder")])
+    _, text = draw("training", rows, tmp_path)
+    assert [axes.get_title() for axes in figure("training").draw(rows).axes] == ["study desk", "study ladder"]
+    assert "Study desk: width" in text and "Study ladder: width" in text

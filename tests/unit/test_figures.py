@@ -70,7 +70,7 @@ def curve_rows():
     rows = difference_rows()
     rows = rows[(rows["against"] == "random") & (rows["treatment"] == "full")]
     last = rows[rows["step"] == 40].assign(step=4000, value=0.01, ci_low=0.005, ci_high=0.015)
-    return pd.concat([rows, last]).assign(tokens=lambda rows: rows["step"] * 1000)
+    return pd.concat([rows, last]).assign(study="small", tokens=lambda rows: rows["step"] * 1000)
 
 
 def heldout_rows():

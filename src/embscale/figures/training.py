@@ -15,8 +15,8 @@ from embscale.rows.selection import LADDER
 from embscale.rows.treatments import FULL, RANDOM
 
 COLUMNS = (
-    "study", "suite", "model", "width", "tokens", "treatment", "against", "metric", "value", "ci_low", "ci_high", "runs",
-    "n", "clusters",
+    "study", "suite", "model", "width", "tokens", "treatment", "against", "metric", "value", "ci_low", "ci_high",
+    "runs", "n", "clusters",
 )  # fmt: skip
 
 
