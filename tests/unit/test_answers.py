@@ -31,12 +31,14 @@ GRID = np.array([0, 1e5, 1e6, 1e7])
         ([-1, 1, -1, 1], 10**6.5),  # fell back and crossed again: the last time counts
         ([1, 1, 1, 1], 0),
         ([1, 1, 1, 0], np.inf),  # on zero is not above
+        ([0, 1, 1, 1], 0),  # as a table less itself
     ],
 )
 def test_the_crossing_is_the_first_point_from_which_a_curve_stays_above_zero(values, expected):
     assert crossing(GRID, np.array(values, float)) == pytest.approx(expected)
     stacked = crossing(GRID, np.array([[values, values], [values, values]], float))
     assert stacked.shape == (2, 2) and stacked.ravel() == pytest.approx([expected] * 4)
+    assert not np.signbit(stacked).any()
 
 
 def test_a_crossing_between_checkpoints_is_exact_where_the_curve_is_a_line_in_log_tokens():

@@ -59,7 +59,7 @@ def crossing(tokens: np.ndarray, values: np.ndarray) -> np.ndarray:
     # The last checkpoint that is not above, and the next one.
     before = len(tokens) - 1 - np.argmax(~above[crossed, ::-1], axis=1)
     low, high = flat[crossed, before], flat[crossed, before + 1]
-    share = -low / (high - low)
+    share = np.abs(low) / (high - low)
     start, end = tokens[before], tokens[before + 1]
     with np.errstate(divide="ignore"):
         geometric = np.exp(np.log(start) * (1 - share) + np.log(end) * share)
