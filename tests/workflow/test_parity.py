@@ -57,16 +57,17 @@ def stages(request, copy_of_checkout):
     """The stages of a study, each with the files that its target needs: file to rule and inputs."""
     folder = copy_of_checkout(f"parity-{request.param}")
     template = (folder / "dvc.yaml").read_text()
-    made = pipelines.of_overlay(template, request.param)
-    found = yaml.safe_load(made if request.param == "tiny" else template.replace("${study}", request.param))["stages"]
+    overlay = None if request.param == "desk" else f"studies/{request.param}.yaml"
+    text = pipelines.of_overlay(template, request.param) if overlay else template.replace("${study}", request.param)
+    found = yaml.safe_load(text)["stages"]
 
     def needed(stage):
         matches = [match for command in commands(stage) if (match := TARGET.fullmatch(command))]
         if not matches:
             return {}
         (match,) = matches
-        other = ["--configfile", match["overlay"]] if match["overlay"] else []
-        assert other == (["--configfile", "studies/tiny.yaml"] if request.param == "tiny" else [])
+        assert match["overlay"] == overlay
+        other = ["--configfile", overlay] if overlay else []
         plan = subprocess.run(
             [sys.executable, "-m", "snakemake", "--cores", "1", "-n", "--forceall", *other, "--", match["target"]],
             cwd=folder, capture_output=True, text=True, check=True,

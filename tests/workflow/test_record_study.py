@@ -376,17 +376,22 @@ def test_the_carried_record_is_small_and_whole(study):
     assert not [name for name in recorded if name.endswith(".safetensors") or "/step" in name]
 
 
-def test_lost_records_of_snakemake_come_back_and_after_a_run_the_record_says_that_it_is_outdated(clone):
+def test_lost_records_of_snakemake_come_back(clone):
+    assert NOTHING in clone.snakemake("-n").stdout
     shutil.rmtree(clone.root / ".snakemake/metadata")
     assert NOTHING in clone.snakemake("-n").stdout
+
+
+def test_after_a_run_the_record_is_outdated_and_put_back_it_does_not_pass_for_that_run(computed):
     memory = f"{RESULTS}/memory.json.xz"
-    set_parameter(clone, "scores.bootstrap_resamples", 100)
-    clone.snakemake("--cores", "2", "--quiet", "all")
-    assert not (clone.root / memory).exists() and memory in clone.dvc("status").stdout
-    # The results of the record under the parameter of that run: nobody may take them for its results.
-    clone.dvc("checkout", "-q", "--force")
-    assert (clone.root / memory).exists()
-    assert {"gather", "render"} <= wanted(clone)
+    set_parameter(computed, "scores.bootstrap_resamples", 100)
+    computed.snakemake("--cores", "2", "--quiet", "all")
+    assert NOTHING in computed.snakemake("-n").stdout
+    assert not (computed.root / memory).exists() and memory in computed.dvc("status").stdout
+    # The results of the record again, under the parameter of that run.
+    computed.dvc("checkout", "-q", "--force")
+    assert (computed.root / memory).exists()
+    assert {"gather", "render"} <= wanted(computed)
 
 
 def test_a_second_study_is_recorded_and_fetched_beside_the_first(computed, project, tmp_path):
