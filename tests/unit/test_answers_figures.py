@@ -132,5 +132,5 @@ def test_one_run_and_one_width_are_drawn():
 def test_a_recorded_study_is_drawn_beside_this_one(deep, slice_of_it, tmp_path):
     rows = pd.concat([slice_of_it["training"].assign(study="desk"), deep["training"].assign(study="ladder")])
     _, text = draw("training", rows, tmp_path)
-    assert [axes.get_title() for axes in figure("training").draw(rows).axes] == ["study desk", "study ladder"]
+    assert [axes.get_title(loc="left") for axes in figure("training").draw(rows).axes] == ["study desk", "study ladder"]
     assert "Study desk: width" in text and "Study ladder: width" in text
