@@ -269,6 +269,7 @@ def carrying(project, tmp_path_factory):
     toy.git("init", "-q")
     toy.dvc("init", "-q")
     toy.dvc("config", "cache.type", "reflink,copy")
+    toy.dvc("remote", "add", "-q", "--default", carried.REMOTE, ".dvc/carried")
     for study in STUDIES:
         toy.dvc("repro", "-q", f"recorded/{study}/dvc.yaml")
     toy.python("write.py", *STUDIES)
@@ -303,6 +304,28 @@ def test_of_several_studies_the_wanted_one_comes_and_dvc_has_nothing_to_say_of_i
     for name in all_of("mine"):
         assert carried_clone.read(f"results/{name}") == carrying.read(f"results/{name}")
     assert carried_clone.git("status", "--short").stdout == ""
+
+
+def test_dvc_alone_pulls_what_was_unpacked(carrying, carried_clone):
+    """The set-up of the environment unpacks; then `dvc pull` brings results, of one study or of all."""
+    carried_clone.git("rm", "-rq", "remote/mine")
+    done = carried_clone.python(str(SCRIPT.with_name("unpack.py")))
+    assert done.stdout == ""
+    carried_clone.dvc("pull", "recorded/ladder/dvc.yaml")
+    assert fetched(carried_clone) == all_of("ladder")
+    for name in all_of("ladder"):
+        assert carried_clone.read(f"results/{name}") == carrying.read(f"results/{name}")
+    assert "up to date" in carried_clone.dvc("status", "recorded/ladder/dvc.yaml").stdout
+
+
+def test_what_cannot_be_unpacked_is_told_and_the_rest_is_there(carried_clone):
+    archive = next((carried_clone.root / "remote/mine").glob("*.xz"))
+    archive.write_bytes(archive.read_bytes()[:100])
+    done = carried_clone.python(str(SCRIPT.with_name("unpack.py")), check=False)
+    assert done.returncode == 1 and len(done.stdout.splitlines()) == 1, done.stdout
+    assert "damaged" in done.stdout and "dvc pull will not find mine" in done.stdout
+    carried_clone.dvc("pull", "recorded/ladder/dvc.yaml")
+    assert fetched(carried_clone) == all_of("ladder")
 
 
 def test_a_study_that_was_not_recorded_or_does_not_exist_is_told_in_one_line(carried_clone):

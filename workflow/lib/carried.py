@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+REMOTE = "carried"  # name of DVC's default remote, which stands for what the repository carries
 FOLDER, SUFFIX = Path("remote"), ".tar.xz"
 # Wide enough for the largest stage, so that no file is out of sight when one like it follows.
 COMPRESSION = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 26}]

@@ -66,7 +66,7 @@ def fetch(study: str, file: Path, remote: str | None, *, force: bool) -> int:
     Args:
         study: its name.
         file: its pipeline.
-        remote: of DVC; None for the default one, and what the repository carries where there is none.
+        remote: of DVC; None for the default one, which is what the repository carries unless another is set up.
         force: whether results that were never recorded are given up.
 
     Raises:
@@ -75,7 +75,7 @@ def fetch(study: str, file: Path, remote: str | None, *, force: bool) -> int:
     with Repo() as repo:
         stages = carried.recorded(repo.stage.collect(str(file)))
         remote = remote or repo.config["core"].get("remote")
-        if remote:
+        if remote not in (None, carried.REMOTE):
             digests = [md5 for outs in stages.values() for md5 in outs.values()]
             fetch_listings(repo, [md5 for md5 in digests if md5.endswith(carried.LISTING)], remote)
             repo.fetch(targets=[str(file)], remote=remote)

@@ -34,7 +34,7 @@ def main(study: str | None = None) -> int:
                 print("\n".join(reasons), file=sys.stderr)
                 return 1
             words = f"recorded: {study}: {len(paths)} files"
-            if repo.config["core"].get("remote"):
+            if repo.config["core"].get("remote") not in (None, carried.REMOTE):
                 repo.push(targets=[str(file)])
                 print(f"{words}, pushed; now commit {lock(study)} and recorded")
                 return 0
