@@ -36,7 +36,7 @@ class Given(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("checkpoints", type=_given, nargs="+", metavar="MODEL:RUN:STEP=FOLDER", help="see above")
+    parser.add_argument("checkpoints", nargs="+", metavar="MODEL:RUN:STEP=FOLDER", help="see above")
     parser.add_argument("--suite", required=True, help="recorded in the output")
     parser.add_argument(
         "--corpus", type=Path, required=True, metavar="FOLDER", help="of the training texts, in the BEIR format"
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _given(text: str) -> Given:
     match = re.fullmatch(r"([^:=]+):(\d+):(\d+)=(.+)", text)
     if not match:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected MODEL:RUN:STEP=FOLDER")
+        raise EmbscaleError(f"{text}: expected MODEL:RUN:STEP=FOLDER")
     return Given(match[1], int(match[2]), int(match[3]), Path(match[4]))
 
 
@@ -62,8 +62,7 @@ def run(args: argparse.Namespace) -> None:
     from embscale.texts import beir, tokens
 
     settings = flags.read(args, Comparison)
-    given: list[Given] = args.checkpoints
-    args.checkpoints = [f"{one.model}:{one.run}:{one.step}={one.folder.as_posix()}" for one in given]
+    given = [_given(text) for text in args.checkpoints]
     source = beir.corpus_file(args.corpus)
     files = [one.folder / name for one in given for name in ("config.json", "model.safetensors")]
     inputs = [*files, source, args.tokens, tokens.tokenizer_file(args.tokenizer)]
