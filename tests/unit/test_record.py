@@ -87,6 +87,10 @@ def test_the_record_is_replaced_and_the_difference_is_reported(tmp_path, monkeyp
     (kept / "metrics.json").write_text("{}")
     (tmp_path / "results/desk").mkdir(parents=True)
     kept.rename(tmp_path / "results/desk/kept")
+    answers = tmp_path / "results/desk/ladder"
+    answers.mkdir()
+    for name in ("crossings.csv", "curves.csv.note.json"):
+        (answers / name).write_text(name)
     (tmp_path / "recorded").mkdir()
     if before != "none":
         write(tmp_path / "recorded/desk", SCORES if before == "other" else changed(SCORES, 1, "0.20", "0.23"))
@@ -99,6 +103,7 @@ def test_the_record_is_replaced_and_the_difference_is_reported(tmp_path, monkeyp
     assert ("`git checkout recorded/desk dvc.lock` restores" in told) == bool(told)
     for name in ("scores.csv", "layers.csv", "metrics.json"):
         assert (tmp_path / "recorded/desk" / name).read_bytes() == (tmp_path / "results/desk/kept" / name).read_bytes()
+    assert [path.name for path in (tmp_path / "recorded/desk/ladder").iterdir()] == ["crossings.csv"]
 
 
 def test_a_damaged_record_is_named_and_kept(tmp_path, monkeypatch, capsys):

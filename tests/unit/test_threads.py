@@ -98,7 +98,8 @@ def test_no_number_of_threads_is_refused(word, capsys):
 
 
 COMPUTING = {
-    "ablate", "compare_tables", "evaluate", "geometry", "grid", "logit_lens", "position_scores", "primer_of_table",
+    "ablate", "compare_tables", "evaluate", "geometry", "grid", "layer_scores", "logit_lens", "position_scores",
+    "primer_of_table",
     "probe", "reductions", "score", "score_factors", "score_random", "score_references", "score_static", "states",
     "static", "table_metrics", "train", "transfer", "tune", "warm_start", "words",
 }  # fmt: skip

@@ -216,7 +216,7 @@ def test_a_gpu_that_is_not_there_is_reported(study, capsys, monkeypatch):
 def test_a_run_that_diverges_ends_and_keeps_its_checkpoints(study, capsys):
     given = {"checkpoints": [0, 6], "learning_rate": 1e30, "final_learning_rate": 1.0, "warmup": 1}
     line = error_of(capsys, study, "a", **given)
-    found = re.search(r"diverged: the loss of step (\d) is no number.*name the run in ladder.left_out", line)
+    found = re.search(r"diverged: the loss of step (\d) is no number.*leave the run out, with this reason", line)
     assert found
     (state,) = study.glob("runs/*/state.json")
     assert json.loads(state.read_text())["diverged"] == int(found[1]) and (state.parent / "step0/config.json").is_file()
