@@ -162,8 +162,8 @@ def test_after_a_report_on_another_processor_the_record_is_replaced_and_the_diff
 @pytest.mark.parametrize(
     ("name", "value", "rules"),
     [
-        ("ladder.warmup", 3, {"train", "extract", "score", "states", "probe", "render"}),
-        (PROBES, 0.5, {"train", "states", "probe", "render"}),
+        ("ladder.warmup", 3, {"train_ladder", "extract_ladder", "score", "states", "probe", "render"}),
+        (PROBES, 0.5, {"train_ladder", "states", "probe", "render"}),
         ("scores.bootstrap_resamples", 100, {"gather", "claims", "render"}),
     ],
 )
@@ -179,7 +179,7 @@ def test_a_changed_parameter_is_seen_without_the_tensors_and_changed_back_nothin
 
 def test_a_dirty_source_is_seen_whatever_its_time(clone):
     edit(clone.root / "src/embscale/training/ladder.py", lambda source: source + b"# a remark\n")
-    assert {"train", "score", "render"} <= wanted(clone)
+    assert {"train_ladder", "score", "render"} <= wanted(clone)
     assert "src/embscale" in clone.dvc("status").stdout
 
 
