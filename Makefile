@@ -22,7 +22,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # DVC runs Snakemake by its name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help report record fetch docs test test-fast pytest faults lint check-page pdf lock
+.PHONY: help report record fetch docs test verify test-fast pytest faults lint audit check-page pdf lock
 
 help: ## list the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -42,6 +42,9 @@ fetch: $(VENV)/runtime ## bring the recorded results, verified, so that nothing 
 	@$(BIN)/python workflow/lib/recover.py
 	@$(BIN)/python workflow/lib/fetch.py $(STUDY) $(PULL)
 
+verify: $(VENV)/runtime ## compute recorded results again and compare; CHAPTER=scores takes one chapter, MINUTES=10 random jobs
+	@$(BIN)/python workflow/lib/verify.py $(STUDY) $(if $(CHAPTER),--chapter $(CHAPTER)) $(if $(MINUTES),--minutes $(MINUTES))
+
 # Side by side: the type checker has use for one core only.
 test: $(VENV)/test ## linters, type checker, tests
 	@$(MAKE) --no-print-directory --jobs=2 lint pytest
@@ -60,6 +63,12 @@ lint: $(VENV)/test
 	@$(BIN)/ruff format --no-cache --check
 	@$(BIN)/snakefmt --check Snakefile workflow/rules
 	@$(BIN)/mypy
+	@$(BIN)/codespell
+
+# Not part of the environment that it is about.
+audit: ## look up known weaknesses of the pinned packages, with pip-audit and a network
+	@command -v pip-audit > /dev/null || { echo "audit: skipped, as pip-audit is not installed: pipx install pip-audit" >&2; exit 0; }; \
+		pip-audit --disable-pip --require-hashes -r requirements.lock -r requirements-test.lock
 
 check-page: $(VENV)/test ## open the finished pages in headless Chromium, and take pictures of them
 	@$(BIN)/pytest tests/browser --page $(PAGE) --explorer $(EXPLORER)
@@ -68,8 +77,8 @@ check-page: $(VENV)/test ## open the finished pages in headless Chromium, and ta
 docs: $(VENV)/runtime ## write the generated parts of the documentation: reference pages, graph of rules, figure and findings
 	@$(BIN)/snakemake --cores all docs
 
-pdf: $(VENV)/test ## print the page to index.pdf beside it
-	@cd tests && ../$(BIN)/python -m browser.screenshots ../$(PAGE) --pdf ../$(SITE)/index.pdf
+pdf: $(VENV)/runtime ## set the report as a paper, results/STUDY/report.pdf
+	@$(BIN)/snakemake --cores all $(if $(OTHER),--configfile studies/$(STUDY).yaml) -- paper
 
 # The stamps are written last, so an interrupted set-up does not count.
 $(VENV)/runtime: requirements.lock
@@ -94,6 +103,8 @@ $(VENV)/runtime: requirements.lock
 $(VENV)/test: $(VENV)/runtime requirements-test.lock
 	@echo "adding the test tools"
 	@$(INSTALL) --require-hashes --requirement requirements-test.lock
+	@# Nothing was resolved, so that they fit together is to be seen.
+	@$(BIN)/pip check --disable-pip-version-check
 	@touch $@
 
 lock: ## rewrite both lock files from pyproject.toml; UPGRADE=--upgrade takes the newest versions

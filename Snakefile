@@ -20,7 +20,7 @@ try:
     from console import show_progress
     from embscale.errors import EmbscaleError
     from embscale.checkpoints.families import ENCODERS
-    from embscale.parameters.checking import ParameterError
+    from embscale.parameters.checking import ParameterError, read_yaml
     from embscale.parameters.corpus import Harvest, Tokenisation, Vocabulary
     from embscale.parameters.flags import line as group_flags
     from embscale.parameters.layers import (
@@ -64,19 +64,23 @@ try:
         WarmRuns,
     )
     from embscale.checkpoints.suites import check_pinned, has_token, plan_study
+    from embscale.claims import published_cells
+    from embscale.planning.models import grid_sample
     from embscale.rows.spread import evenly
     from guards import (
-        RunLock,
         drop_conda_if_missing,
         failures,
         isolate_jobs,
         require_packages,
+        stop_before_the_disk_is_full,
         stop_without_quarto,
+        uses_slurm,
     )
+    from locks import RunLock
+    from main_process import Handed, before_graph, changes_results, look_when_jobs_end
     from memory import outdate, unpack
     from reconcile import reconcile
     from snakemake.logging import logger
-    from sources import command_sources
     from summary import of_dag
 except ModuleNotFoundError as error:
     raise WorkflowError(
@@ -96,13 +100,18 @@ configfile: "params.yaml"
 
 
 try:
+    for file in dict.fromkeys(map(Path, workflow.configfiles)):
+        read_yaml(file)  # of a key given twice Snakemake takes the last
     check_study(config)
 except ParameterError as error:
     raise WorkflowError(error) from None
 
 
 # The page of the study in params.yaml lies at the top; no other study can have its name, or a page in its place.
-DEFAULTS = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
+DEFAULTS = yaml.load(
+    (ROOT / "params.yaml").read_text("utf-8"),
+    getattr(yaml, "CSafeLoader", yaml.SafeLoader),  # the former is ten times as fast
+)
 DEFAULT_STUDY = DEFAULTS["study"]
 if config["study"] == DEFAULT_STUDY and config != DEFAULTS:
     raise WorkflowError(
@@ -127,10 +136,18 @@ pathvars:
     site=SITE,
 
 
+# What jobs of a run take from its main process, wherever they run.
+HANDED = Handed(config, main=workflow.is_main_process)
+command_sources = HANDED.command_sources
+
+
 onstart:
     require_packages(workflow, ROOT)
-    RunLock().acquire_or_stop()
+    HANDED.hand_down()
+    if uses_slurm(workflow):
+        RunLock().slurm.begin()
     stop_without_quarto(workflow.dag, config["report"]["renderer"])
+    stop_before_the_disk_is_full(workflow.dag, config, PLAN)
     outdate(
         config["study"],
         [output for job in workflow.dag.needrun_jobs() for output in job.output],
@@ -145,6 +162,7 @@ onstart:
 
 # Through Snakemake's logger, which keeps messages in order.
 onsuccess:
+    RunLock().slurm.end()
     logger.info(of_dag(workflow.dag, STARTED))
 
 
@@ -156,16 +174,7 @@ onerror:
 include: "workflow/rules/common.smk"
 
 
-try:
-    unpack(config["study"])
-    FORGOTTEN = reconcile([STUDY, *(Path(SITE) / name for name in PAGE)])
-except ValueError as error:
-    raise WorkflowError(str(error)) from None
-if FORGOTTEN:
-    print(
-        f"{len(FORGOTTEN)} results have no record of how they were made; they are made again where they are needed",
-        file=sys.stderr,
-    )
+before_graph(workflow, settle)
 
 
 include: "workflow/rules/hub.smk"
@@ -173,6 +182,7 @@ include: "workflow/rules/texts.smk"
 include: "workflow/rules/training.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/layers.smk"
+include: "workflow/rules/reproduction.smk"
 include: "workflow/rules/primer.smk"
 include: "workflow/rules/record.smk"
 include: "workflow/rules/report.smk"

@@ -51,7 +51,7 @@ def checked_listing(content: bytes, name: str, where: str) -> list[tuple[str, st
         entries = [(entry["relpath"], entry["md5"]) for entry in json.loads(content)]
         places = [PurePosixPath(place) for place, _ in entries]
         wrong = [md5 for _, md5 in entries if not MD5.fullmatch(md5)]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CarriedError(f"{where}: no listing of files ({error}); nothing was fetched") from error
     wrong += [str(place) for place in places if place.is_absolute() or not place.parts or ".." in place.parts]
     wrong += [str(place) for place in places if "\\" in str(place) or "\0" in str(place)]

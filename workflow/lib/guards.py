@@ -1,8 +1,7 @@
-"""Checks of the Snakefile before a run: the environment of jobs, and whether another run is active in this folder."""
+"""What the Snakefile asks and says of a run: what jobs run in, whether anything is missing, which of them failed."""
 
 from __future__ import annotations
 
-import fcntl
 import importlib.metadata
 import os
 import re
@@ -10,9 +9,8 @@ import shutil
 import sys
 import tomllib
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any
 
-LOCK = Path(".snakemake/embscale.lock")
 NAMED = 3  # how many of many missing packages a message names
 
 
@@ -38,6 +36,11 @@ def uses_conda(workflow: Any) -> bool:  # noqa: ANN401
     from snakemake.settings.types import DeploymentMethod
 
     return DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
+
+
+def uses_slurm(workflow: Any) -> bool:  # noqa: ANN401
+    """Whether jobs are handed to Slurm; known once a graph of jobs is built."""
+    return workflow.executor_plugin is not None and workflow.executor_plugin.name == "slurm"
 
 
 def isolate_jobs(workflow: Any, root: Path) -> None:  # noqa: ANN401
@@ -120,64 +123,33 @@ def stop_without_quarto(dag: Any, renderer: str) -> None:  # noqa: ANN401 (Snake
         )
 
 
+def stop_before_the_disk_is_full(dag: Any, config: Any, planned: Any) -> None:  # noqa: ANN401 (Snakemake's objects)
+    """Stop Snakemake with one line if what the run will write does not fit on the disk; for ``onstart:``.
+
+    Args:
+        dag: Snakemake's graph of jobs.
+        config: the parameters of the study.
+        planned: its published checkpoints, from `embscale.checkpoints.suites.plan_study`.
+    """
+    from snakemake.exceptions import WorkflowError
+
+    from embscale.planning import disk
+    from embscale.planning.models import Models
+
+    written = [Path(output) for job in dag.needrun_jobs() for output in job.output]
+    needed = disk.need(disk.files(Models(config, planned)), shutil.disk_usage(Path.cwd()).free, written=written)
+    if not needed.fits:
+        raise WorkflowError(needed.words)
+
+
 def failures(snakemake_logs: list[str]) -> list[str]:
     """The final message of a failed run: for each failed job, the last line of its log and the log's path."""
     text = "".join(Path(log).read_text("utf-8") for log in snakemake_logs)
-    logs = re.findall(r"^ +log: (\S+) \(check log file", text, re.MULTILINE)
+    # Of a job on a cluster the line names the cluster's log as well.
+    logs = re.findall(r"^ +log: ([^\s,]+)(?:, .*)? \(check log file", text, re.MULTILINE)
     lines = []
     for log in dict.fromkeys(logs):
         path = Path(log)
         said = path.read_text("utf-8", "replace").strip().splitlines() if path.is_file() else []
         lines.append(f"failed: {said[-1].strip() if said else 'the job logged nothing'} (log: {log})")
     return lines
-
-
-class RunLock:
-    """A lock that allows only one run at a time to write in a folder, held while the process lives.
-
-    Snakemake's own lock holds back neither a second run with other targets nor one that finds its own lock removed by
-    a third.  This one is held by the operating system, so that it ends with the process, however that ends.
-    """
-
-    # On the class, not the instance: closing the file releases the lock, and an instance may be short-lived.
-    _held: ClassVar[list[IO[str]]] = []
-
-    def __init__(self, path: Path = LOCK) -> None:
-        self.path = path
-
-    def acquire(self) -> bool:
-        """Take the lock unless another process has it; returns whether this process now has it."""
-        self.path.parent.mkdir(exist_ok=True)
-        file = self.path.open("a+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.close()
-            return False
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        self._held.append(file)
-        return True
-
-    def free(self) -> bool:
-        """Whether the lock is free."""
-        if not self.path.is_file():
-            return True
-        with self.path.open() as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-        return True
-
-    def acquire_or_stop(self) -> None:
-        """Take the lock, or stop Snakemake with one line; for ``onstart:``."""
-        from snakemake.exceptions import WorkflowError
-
-        if not self.acquire():
-            raise WorkflowError(f"{self.describe_owner()}; wait until it ends or stop it, then start again")
-
-    def describe_owner(self) -> str:
-        """The owner of the lock, for a message."""
-        return f"another run (process {self.path.read_text() or 'unknown'}) is running in {Path.cwd()}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from embscale.provenance.snakemake_metadata import METADATA, output_of, read_record, record_path
-from guards import RunLock
+from locks import RunLock
 from pipelines import site
 
 FILE = "memory.json.xz"

@@ -52,6 +52,16 @@ def overlay(study: str) -> Path | None:
     return path
 
 
+def configuration(study: str) -> list[str]:
+    """The arguments of Snakemake that choose a study.
+
+    Raises:
+        UnknownStudyError: there is no such study.
+    """
+    path = overlay(study)
+    return ["--configfile", path.as_posix()] if path else []
+
+
 def pipeline(study: str) -> Path:
     """The file with a study's stages; it need not exist.
 
@@ -85,8 +95,8 @@ def of_overlay(template: str, study: str) -> str:
         template: the text of dvc.yaml.
         study: the overlay's name.
     """
-    path = (OVERLAYS / f"{study}.yaml").as_posix()
-    text = template.replace("${study}", study).replace(RUN, f"{RUN.removesuffix(' --')} --configfile {path} --")
+    flags = configuration(study)
+    text = template.replace("${study}", study).replace(RUN, f"{RUN.removesuffix('--')}{' '.join(flags)} --")
     text = re.sub(rf"(?<![\w/]){SITE.as_posix()}/", f"{SITE.as_posix()}/studies/{study}/", text)
     top = "/".join(".." for _ in (RECORDS / study).parts)
     stages = {}
@@ -95,7 +105,7 @@ def of_overlay(template: str, study: str) -> str:
         folders = [out for found in stage["outs"] for out in found if not Path(out).suffix]
         changed = {"cmd": [*([f"mkdir -p {' '.join(folders)}"] if folders else []), *commands]}
         if "params" in stage:
-            changed["params"] = [*stage["params"], {path: None}]
+            changed["params"] = [*stage["params"], {flags[-1]: None}]
         stages[name] = {"wdir": top} | stage | changed
     return HEAD.format(study=study) + yaml.safe_dump({"stages": stages}, sort_keys=False, width=1000)
 

@@ -8,6 +8,7 @@ is built and turns what it finds into something that Snakemake does see.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -21,7 +22,7 @@ from typing import Any
 from embscale.errors import EmbscaleError
 from embscale.provenance.notes import NOTE_SUFFIX, outputs_of, read_note
 from embscale.provenance.snakemake_metadata import checksums, read_record, record_path
-from guards import RunLock
+from locks import RunLock
 from memory import FILE as MEMORY
 
 # Folders that rules write to.  A note that names a file elsewhere, as for a command run by hand, is not the
@@ -130,13 +131,18 @@ def reconcile(roots: Iterable[Path]) -> list[Path]:
                 for name in (path, *_outputs(path, note)):
                     record_path(name).unlink(missing_ok=True)
     forgotten, changed = [], set()
+
+    @functools.cache  # most inputs are those of many results
+    def present(source: str) -> str | None:
+        return digest(Path(source)) if Path(source).is_file() else None
+
     for path in paths:
         record = _record(path)
         if record is None:
             forgotten.append(path)
             continue
         for source, checksum in checksums(record).items():
-            if Path(source).is_file() and checksum != digest(Path(source)):
+            if present(source) not in (None, checksum):
                 changed.add(Path(source))
     for path in forgotten:
         os.utime(path, (OLDEST, OLDEST))
@@ -218,7 +224,7 @@ def main() -> int:
     """Remove damaged results unless a run is active and may be writing them; for ``make fetch``."""
     lock = RunLock()
     if not lock.acquire():
-        print(f"{lock.describe_owner()}; wait until it ends or stop it, then start again", file=sys.stderr)
+        print(lock.refusal, file=sys.stderr)
         return 1
     remove_damaged()
     return 0

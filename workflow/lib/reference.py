@@ -84,8 +84,8 @@ def table() -> str:
 
 
 # Folders in the order of the two stories: suites to scores, texts to probes, both to the report.
-FOLDERS = ["parameters", "texts", "checkpoints", "tables", "training", "scoring", "layers", "primer", "claims"]
-FOLDERS += ["answers", "rows", "plotting", "figures", "report", "explorer", "statistics", "provenance", "cli"]
+FOLDERS = ["parameters", "texts", "checkpoints", "tables", "training", "scoring", "layers", "planning", "primer"]
+FOLDERS += ["claims", "answers", "rows", "plotting", "figures", "report", "explorer", "statistics", "provenance", "cli"]
 MAP_HEAD = """# The package, module by module
 
 Written by `make docs` from the first line of each module's docstring. Two stories run through the package from top to

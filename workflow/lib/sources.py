@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -125,11 +125,15 @@ def _import_statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     """All import statements below a node that run, in functions too."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         yield node
-    else:
-        children: Iterable[ast.AST] = ast.iter_child_nodes(node)
-        if isinstance(node, ast.If) and _is_type_checking(node.test):
-            children = node.orelse
-        for child in children:
+        return
+    # Statements stand in blocks alone, so that expressions, which are most of a tree, need not be walked.
+    blocks: tuple[str, ...] = ("body", "orelse", "handlers", "finalbody", "cases")
+    if isinstance(node, ast.If) and _is_type_checking(node.test):
+        blocks = ("orelse",)
+    elif not isinstance(node, ast.stmt | ast.mod | ast.excepthandler | ast.match_case):
+        return
+    for block in blocks:
+        for child in getattr(node, block, ()):
             yield from _import_statements(child)
 
 

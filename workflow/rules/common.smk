@@ -3,6 +3,8 @@
 STUDY = Path("results") / config["study"]
 RECORDED = Path("recorded") / config["study"]  # what git keeps of it
 HUB = Path("results") / "hub"  # fetched files are pinned, so all studies share them
+# Of tasks of other kinds than retrieval, as their library keeps them.
+DATASETS = HUB / "datasets"
 
 
 # The ladder and its variations, each a suite, and their training runs; the first run of each width has its model's name.
@@ -17,7 +19,8 @@ TRAININGS = RUNS | learned(config)
 
 # Published checkpoints, each with the reason if it is left out.
 try:
-    PLAN = plan_study(config, token=has_token())
+    TOKEN = HANDED.token(has_token)
+    PLAN = HANDED.plan(lambda: plan_study(config, token=TOKEN))
     check_pinned(PLAN)
 except EmbscaleError as error:
     raise WorkflowError(error) from None
@@ -106,7 +109,13 @@ OTHER_SPECIAL_TOKENS = [
 # The text of the report, kept in git.
 TEXTS = [
     path.relative_to(ROOT / "report").as_posix()
-    for pattern in ("index.qmd", "_quarto.yml", "references.bib", "chapters/*.qmd")
+    for pattern in (
+        "index.qmd",
+        "_quarto.yml",
+        "glossary.yml",
+        "references.bib",
+        "chapters/*.qmd",
+    )
     for path in sorted((ROOT / "report").glob(pattern))
 ]
 
@@ -119,6 +128,7 @@ wildcard_constraints:
     checkpoint=r"step\d+|main",
     step=r"\d+",
     task="|".join(map(re.escape, TASKS)),
+    other_task="|".join(map(re.escape, config["other_tasks"])) or "none",
     tokenizer="|".join(map(re.escape, dict.fromkeys(TOKENIZERS.values()))),
     texts="|".join(map(re.escape, config["texts"])) or "none",
     figure="[a-z_]+",
@@ -130,6 +140,23 @@ wildcard_constraints:
     of_table="lookup|gradient|space|offset|order",
     alone="sinusoidal|rotary|biases",
     text="|".join(map(re.escape, TEXTS)),
+
+
+def settle():
+    """Let Snakemake see what has changed, before it looks; a run that changes results comes alone from here on."""
+    if changes_results(workflow):
+        RunLock().acquire_or_stop()
+        look_when_jobs_end(workflow)
+    try:
+        unpack(config["study"])
+        forgotten = reconcile([STUDY, *(Path(SITE) / name for name in PAGE)])
+    except ValueError as error:
+        raise WorkflowError(str(error)) from None
+    if forgotten:
+        print(
+            f"{len(forgotten)} results have no record of how they were made; they are made again where they are needed",
+            file=sys.stderr,
+        )
 
 
 def flags(flag, values):
@@ -336,6 +363,13 @@ def other_tables(model):
         for held in config["scores"]["factors"]["tables"]
         if held != "output" or tied(model) == "no"
     ]
+
+
+def largest_states(model):
+    """The hidden states of a model on the main source of texts: those of the grid, if it has its own."""
+    of_grid = GRID_SAMPLE and model in SETTINGS["grid"]["models"]
+    rule_states = rules.grid_states if of_grid else rules.states
+    return expand(rule_states.output.states, source=MAIN_SOURCE, model=model)
 
 
 def last_checkpoint(wildcards):

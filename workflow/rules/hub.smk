@@ -1,5 +1,6 @@
 """Chapter 0: downloads from the hub, each at its pinned commit.
 
+They run beside Snakemake itself, as nodes of a cluster often have no internet, and again where the hub does not answer.
 Nothing here runs in the default study.  Outputs that are there already are looked at again, not fetched
 again, when the code that fetched them has changed.
 """
@@ -16,6 +17,8 @@ rule fetch_table:
         "<logs>/fetch_table/{model}-{checkpoint}.log",
     benchmark:
         "<benchmarks>/fetch_table/{model}-{checkpoint}.tsv"
+    retries: 2
+    localrule: True
     conda:
         "../envs/embscale.yaml"
     resources:
@@ -71,6 +74,8 @@ rule fetch_tokenizer:
         "<logs>/fetch_tokenizer/{tokenizer}.log",
     benchmark:
         "<benchmarks>/fetch_tokenizer/{tokenizer}.tsv"
+    retries: 2
+    localrule: True
     conda:
         "../envs/embscale.yaml"
     resources:
@@ -97,6 +102,8 @@ rule fetch_checkpoint:
         "<logs>/fetch_checkpoint/{model}-{checkpoint}.log",
     benchmark:
         "<benchmarks>/fetch_checkpoint/{model}-{checkpoint}.tsv"
+    retries: 2
+    localrule: True
     conda:
         "../envs/embscale.yaml"
     resources:
@@ -125,6 +132,8 @@ rule fetch_task:
         "<logs>/fetch_task/{task}.log",
     benchmark:
         "<benchmarks>/fetch_task/{task}.tsv"
+    retries: 2
+    localrule: True
     conda:
         "../envs/embscale.yaml"
     resources:
@@ -133,6 +142,30 @@ rule fetch_task:
         folder=subpath(output.corpus, parent=True),
     shell:
         "python src/embscale fetch-task {wildcards.task} --output {params.folder:q} 2> {log:q}"
+
+
+rule fetch_datasets:
+    """Fetch the data sets of a task of another kind than retrieval."""
+    input:
+        code=command_sources("fetch-datasets"),
+    output:
+        fetched=HUB / "other_tasks/{other_task}.json",
+        note=HUB / "other_tasks/{other_task}.json.note.json",
+    log:
+        "<logs>/fetch_datasets/{other_task}.log",
+    benchmark:
+        "<benchmarks>/fetch_datasets/{other_task}.tsv"
+    retries: 2
+    localrule: True
+    conda:
+        "../envs/embscale.yaml"
+    resources:
+        downloads=1,
+    params:
+        datasets=DATASETS,
+    shell:
+        "python src/embscale fetch-datasets {wildcards.other_task:q} --datasets {params.datasets:q}"
+        " --output {output.fetched:q} 2> {log:q}"
 
 
 rule fetch_texts:
@@ -146,6 +179,8 @@ rule fetch_texts:
         "<logs>/fetch_texts/{texts}.log",
     benchmark:
         "<benchmarks>/fetch_texts/{texts}.tsv"
+    retries: 2
+    localrule: True
     conda:
         "../envs/embscale.yaml"
     resources:
@@ -176,6 +211,7 @@ rule inventory:
         "<logs>/inventory.log",
     benchmark:
         "<benchmarks>/inventory.tsv"
+    localrule: True
     conda:
         "../envs/embscale.yaml"
     params:
@@ -184,7 +220,7 @@ rule inventory:
         local_paths=[
             f"{model}={path}" for model, path in config["hub"]["local_paths"].items()
         ],
-        token="--token" if has_token() else "",
+        token="--token" if TOKEN else "",
         limits=group_flags(Limits, config["hub"]),
     shell:
         "python src/embscale inventory --suites {params.suites:q} --layer-suites {params.layer_suites:q}"

@@ -70,6 +70,26 @@ rule states:
         " --threads {threads} --output {output.states:q} 2> {log:q}"
 
 
+# Sizes of the grid's own hidden states, where it has longer windows or more texts than all models have.
+GRID_SAMPLE = grid_sample(SETTINGS)
+
+
+use rule states as grid_states with:
+    output:
+        states="<results>/states/{source}-grid/{model}.safetensors",
+        note="<results>/states/{source}-grid/{model}.safetensors.note.json",
+    log:
+        "<logs>/states/{source}-grid-{model}.log",
+    benchmark:
+        "<benchmarks>/states/{source}-grid-{model}.tsv"
+    params:
+        checkpoint=rules.states.params.checkpoint,
+        tokenizer=rules.states.params.tokenizer,
+        source=rules.states.params.source,
+        sample=group_flags(Sample, SETTINGS | (GRID_SAMPLE or {})),
+        running=rules.states.params.running,
+
+
 rule probe:
     """Fit classifiers that predict which layer a hidden state comes from."""
     input:
@@ -101,7 +121,7 @@ rule grid:
     """Fit classifiers for several windows and numbers of texts, as published and matched."""
     input:
         code=command_sources("grid"),
-        states=main_states,
+        states=lambda wildcards: largest_states(wildcards.model),
     output:
         rows="<results>/grid/{model}.csv.gz",
         note="<results>/grid/{model}.csv.gz.note.json",
@@ -264,6 +284,56 @@ rule logit_lens:
         " --texts {params.texts} --threads {threads} --output {output.rows:q} 2> {log:q}"
 
 
+# Texts of the second study that a model's hidden states are of: the first source for all models, all for the base.
+REPRODUCED_LAYERS = {
+    model: [
+        source
+        for source in (SOURCES if model == SETTINGS["base"] else [MAIN_SOURCE])
+        if source in published_cells.texts_of(model)
+    ]
+    for model in LAYER_MODELS
+}
+FAITHFUL_LAYERS = [model for model, sources in REPRODUCED_LAYERS.items() if sources]
+
+
+rule faithful_layers:
+    """Repeat the second study's layer classifiers of a model, by its protocol and by our own."""
+    input:
+        code=command_sources("faithful-layers"),
+        states=lambda wildcards: [
+            file
+            for source in REPRODUCED_LAYERS[wildcards.model]
+            for file in (
+                largest_states(wildcards.model)
+                if source == MAIN_SOURCE
+                else expand(
+                    rules.states.output.states, source=source, model=wildcards.model
+                )
+            )
+        ],
+    output:
+        rows="<results>/faithful_layers/{model}.csv",
+        note="<results>/faithful_layers/{model}.csv.note.json",
+    log:
+        "<logs>/faithful_layers/{model}.log",
+    benchmark:
+        "<benchmarks>/faithful_layers/{model}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        **OF_MODEL,
+        fits=FITS,
+        epochs=group_flags(Epochs, SETTINGS),
+        states=lambda wildcards, input: [
+            f"{source}={path}"
+            for source, path in zip(REPRODUCED_LAYERS[wildcards.model], input.states)
+        ],
+    shell:
+        "python src/embscale faithful-layers --states {params.states:q} {params.epochs} {params.fits}"
+        " --suite {params.suite} --model {wildcards.model} --step {params.step} --threads {threads}"
+        " --output {output.rows:q} 2> {log:q}"
+
+
 rule layer_claims:
     """Test the claims of Huang et al. 2024 on the rows of this chapter."""
     input:
@@ -275,12 +345,13 @@ rule layer_claims:
         ablations=expand(rules.ablate.output.rows, model=SETTINGS["base"]),
         structure=expand(rules.geometry.output.structure, model=LAYER_MODELS),
         quality=expand(rules.reductions.output.quality, model=SETTINGS["pictured"]),
+        repeated=expand(rules.faithful_layers.output.rows, model=FAITHFUL_LAYERS),
     output:
         claims="<results>/layer_claims.csv",
         note="<results>/layer_claims.csv.note.json",
         tables=expand(
             "<results>/report/tables/{table}.md",
-            table=["layer_claims", "layer_claims_not_run", "layer_comparison"],
+            table=["layer_claims_not_run", "layer_comparison"],
         ),
     log:
         "<logs>/layer_claims.log",
@@ -292,10 +363,11 @@ rule layer_claims:
         tables=lambda wildcards, output: Path(output.tables[0]).parent,
         texts=MAIN_SOURCE,
         other_texts=list(SOURCES)[1],
+        repeated=lambda wildcards, input: several("--repeated", input.repeated),
     shell:
         "python src/embscale layer-claims --probes {input.probes:q} --grid {input.grid:q}"
         " --transfer {input.transfer:q} --ablations {input.ablations:q} --structure {input.structure:q}"
-        " --quality {input.quality:q} --claims {input.claims:q} --texts {params.texts}"
+        " --quality {input.quality:q} {params.repeated} --claims {input.claims:q} --texts {params.texts}"
         " --other-texts {params.other_texts} --tables {params.tables:q} --output {output.claims:q} 2> {log:q}"
 
 

@@ -94,6 +94,8 @@ FIGURE_ROWS = {
     "position_schemes": expand(rules.positions.output.rows, model=POSITION_MODELS),
     "position_scores": [rules.position_scores.output.rows],
 }
+# Of claims, one for each published study.
+LEDGERS = ["claims", "layer_claims"]
 # Conditions on these rows.  The ladder is shown on the texts that it was trained on, at the primary length.
 PRIMARY_LENGTH = config["scores"]["lengths"][0]
 # Metrics in tables of scores: the primary one, and beside it how many relevant documents are found at all.
@@ -158,6 +160,34 @@ rule ladder_tables:
         "python src/embscale ladder-tables {input.answers:q} --tables {params.folder:q} 2> {log:q}"
 
 
+rule claims_table:
+    """Write a ledger of claims as a table, and beside the page as a file to download."""
+    input:
+        code=command_sources("claims-table"),
+        ledger="<results>/{ledger}.csv",
+        note="<results>/{ledger}.csv.note.json",
+        text=expand(
+            "report/{text}", text=[text for text in TEXTS if text.endswith(".qmd")]
+        ),
+    output:
+        table="<results>/report/tables/{ledger}_verdicts.md",
+        note="<results>/report/tables/{ledger}_verdicts.md.note.json",
+        tallies="<results>/report/tables/{ledger}_tallies.md",
+        data="<site>/data/{ledger}.csv",
+        data_note="<site>/data/{ledger}.csv.note.json",
+    log:
+        "<logs>/claims_table/{ledger}.log",
+    benchmark:
+        "<benchmarks>/claims_table/{ledger}.tsv"
+    wildcard_constraints:
+        ledger="(layer_)?claims",
+    conda:
+        "../envs/embscale.yaml"
+    shell:
+        "python src/embscale claims-table {input.ledger:q} --text {input.text:q} --table {output.table:q}"
+        " --tallies {output.tallies:q} --data {output.data:q} --data-note {output.data_note:q} 2> {log:q}"
+
+
 rule draw:
     """Draw one figure, with its alternative text."""
     input:
@@ -167,6 +197,7 @@ rule draw:
         rows=lambda wildcards: FIGURE_ROWS[wildcards.figure],
     output:
         svg="<results>/report/figures/{figure}.svg",
+        phone="<results>/report/figures/{figure}-phone.svg",
         note="<results>/report/figures/{figure}.svg.note.json",
         partial="<results>/report/figures/{figure}.md",
         data="<site>/data/{figure}.csv.gz",
@@ -193,7 +224,8 @@ rule numbers:
         qrels=rules.harvest.output.qrels,
         estimates=rules.estimates.output.estimates,
         differences=rules.estimates.output.differences,
-        answers=[SHOWN_ANSWERS / f"{answer}.csv" for answer in ANSWERS],
+        answers=[SHOWN_ANSWERS / f"{answer}.csv" for answer in [*ANSWERS, "curves"]],
+        claims=[rules.claims.output.csv, rules.layer_claims.output.claims],
         inventory=rules.inventory.output.csv,
         other_tasks=(
             expand(rules.evaluate.output.scores, model=PROBED)
@@ -259,7 +291,7 @@ rule numbers:
     shell:
         "python src/embscale numbers --study {params.study} --task {params.task:q} --estimates {input.estimates:q}"
         " --differences {input.differences:q} {params.where} --metrics {params.metrics} --length {params.length}"
-        " --answers {input.answers:q} --answers-of {params.answers_of}"
+        " --answers {input.answers:q} --answers-of {params.answers_of} --claims {input.claims:q}"
         " --inventory {input.inventory:q} {params.other_tasks} --probes {input.probes:q}"
         " --layer-scores {input.layer_scores:q} --texts {params.texts:q} --primer {input.primer:q}"
         " --compared {input.compared:q} --losses {input.losses:q}"
@@ -267,39 +299,42 @@ rule numbers:
         " --figures {input.figures:q} --variables {output.variables:q} --tables {params.tables:q} 2> {log:q}"
 
 
-# A result of each kind of job; its note records the settings.
+# A result of each kind of job.
 MADE = [
     rules.harvest.output.corpus,
     rules.tokenizer.output.tokenizer,
     losses_file(LADDER[-1]),
-    expand(
+    *expand(
         rules.score.output.scores,
         task=config["corpus"]["task"],
         model=LADDER[-1],
     ),
     # The widest table of each method.
-    [
+    *(
         str(table_file(name, "main"))
         for name in {method: name for name, (method, _) in STATIC.items()}.values()
-    ],
-    expand(rules.words.output.rows, model=LADDER[-1]),
-    expand(
+    ),
+    *expand(rules.words.output.rows, model=LADDER[-1]),
+    *expand(
         rules.states.output.states,
         source=config["layers"]["texts"][0]["name"],
         model=SETTINGS["base"],
     ),
-    *(
-        expand(job.output[0], model=SETTINGS["base"])
-        for job in (
-            rules.probe,
-            rules.grid,
-            rules.ablate,
-            rules.transfer,
-            rules.geometry,
-            rules.logit_lens,
-        )
+    *expand(
+        [
+            job.output[0]
+            for job in (
+                rules.probe,
+                rules.grid,
+                rules.ablate,
+                rules.transfer,
+                rules.geometry,
+                rules.logit_lens,
+            )
+        ],
+        model=SETTINGS["base"],
     ),
-    expand(rules.reductions.output.points, model=SETTINGS["pictured"][:1]),
+    *expand(rules.reductions.output.points, model=SETTINGS["pictured"][:1]),
     rules.claims.output.csv,
 ]
 
@@ -308,7 +343,8 @@ rule appendix:
     """Write the tables of the appendix: settings as run, what was not run, and the meaning of columns."""
     input:
         code=command_sources("appendix"),
-        made=MADE,
+        # They record the settings; the results themselves may be tensors, which no record brings.
+        notes=[f"{result}.note.json" for result in MADE],
         inventory=rules.inventory.output.csv,
         claims=[rules.claims.output.csv, rules.layer_claims.output.claims],
         other_tasks=rules.numbers.input.other_tasks,
@@ -339,7 +375,7 @@ rule appendix:
             ],
         ),
     shell:
-        "python src/embscale appendix --made {input.made:q} --inventory {input.inventory:q} {params.left_out}"
+        "python src/embscale appendix --notes {input.notes:q} --inventory {input.inventory:q} {params.left_out}"
         " --claims {input.claims:q} {params.other_tasks} --partials {input.partials:q}"
         " --readme {input.readme:q} --scores {input.scores:q} --probes {input.probes:q}"
         " --tables {params.tables:q} 2> {log:q}"
@@ -355,6 +391,7 @@ rule check:
             rules.layer_claims.output.claims,
             rules.sizes.output.rows,
             rules.compare.output.csv,
+            rules.reproduction.output.csv,
             rules.inventory.output.csv,
             rules.numbers.output.variables,
             *expand(rules.draw.output.svg, figure=FIGURE_ROWS),
@@ -410,6 +447,7 @@ rule text:
         "<logs>/text/{text}.log",
     benchmark:
         "<benchmarks>/text/{text}.tsv"
+    localrule: True
     conda:
         "../envs/embscale.yaml"
     shell:
@@ -461,6 +499,9 @@ rule explorer:
     input:
         code=command_sources("explorer"),
         scores=rules.gather.output.csv,
+        estimates=rules.estimates.output.estimates,
+        differences=rules.estimates.output.differences,
+        curves=rules.ladder_answers.output.curves,
         facts=[rules.count_parameters.output.csv, rules.sizes.output.rows],
         points=expand(rules.reductions.output.points, model=SETTINGS["pictured"]),
         confusion=expand(rules.probe.output.confusion, model=LAYER_MODELS),
@@ -482,13 +523,14 @@ rule explorer:
         tokenizer=subpath(input.tokenizer, parent=True),
     shell:
         "python src/embscale explorer --title {params.title:q} --metric {params.metric}"
-        " --length {params.length} --scores {input.scores:q} --facts {input.facts:q} --points {input.points:q}"
+        " --length {params.length} --scores {input.scores:q} --estimates {input.estimates:q}"
+        " --differences {input.differences:q} --curves {input.curves:q} --facts {input.facts:q} --points {input.points:q}"
         " --confusion {input.confusion:q} --layers {input.layers:q} --tokenizer ladder={params.tokenizer:q}"
-        " --output {output.page:q} 2> {log:q}"
+        " --link Report=index.html --link 'Chapter by chapter=chapters/index.html' --output {output.page:q} 2> {log:q}"
 
 
 rule render:
-    """Render the text with its figures and numbers to one page, and to pages by chapter.
+    """Render the text with its figures and numbers to the main page, and to pages by chapter with the appendix.
 
     They lie apart from those that are read until all are made: Snakemake removes a job's outputs before it starts.
     """
@@ -509,15 +551,21 @@ rule render:
             rules.numbers.output.tables,
             rules.sizes.output.partial,
             rules.words_table.output.partial,
-            rules.claims.output.claims,
+            rules.worked_example.output.partial,
+            expand(rules.claims_table.output.table, ledger=LEDGERS),
+            expand(rules.claims_table.output.tallies, ledger=LEDGERS),
             rules.claims.output.tables,
             rules.ladder_tables.output,
             rules.layer_claims.output.tables,
             rules.compare.output.partial,
+            rules.reproduction.output.partial,
             rules.appendix.output.settings,
             rules.appendix.output.tables,
         ],
-        figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
+        figures=[
+            *expand(rules.draw.output.svg, figure=FIGURE_ROWS),
+            *expand(rules.draw.output.phone, figure=FIGURE_ROWS),
+        ],
         partials=expand(rules.draw.output.partial, figure=FIGURE_ROWS),
     output:
         page="<results>/page/index.html",
@@ -550,19 +598,61 @@ rule render:
                 *input.partials,
             ],
         ),
-        # Evaluated when the page is made: as a value here, it would make the page outdated with every commit.
-        commit="\"$(git describe --always --dirty 2> /dev/null || echo 'not known')\"",
+        # Evaluated when the page is made: as a value here, it would make the page outdated with every commit.  Of this
+        # folder's own repository: git alone would take the one around a copy that has none.
+        commit="\"$(git --git-dir=.git describe --always --dirty 2> /dev/null || echo 'not known')\"",
+        # The day of that commit, as results carry no clock.
+        date='--date="$(git --git-dir=.git log -1 --format=%cs 2> /dev/null)"',
     shell:
         "exec 2> {log:q};"
-        " python src/embscale project {input.source:q} --commit {params.commit} --data {params.site}/data"
-        " --link Explorer={params.site}/explorer.html"
+        " python src/embscale project {input.source:q} --commit {params.commit} {params.date} --data {params.site}/data"
+        " --explorer {params.site}/explorer.html --link Explorer={params.site}/explorer.html"
         " --link 'Chapter by chapter={params.site}/chapters/index.html';"
         " python src/embscale render {input.source:q} {params.inputs} --renderer {params.renderer}"
-        " --commit {params.commit} --data data --link Explorer=explorer.html"
+        " --commit {params.commit} {params.date} --appendix chapters --data data"
+        " --explorer explorer.html --link Explorer=explorer.html"
         " --link 'Chapter by chapter=chapters/index.html' --output {output.page:q};"
-        " python src/embscale chapters {input.source:q} {params.inputs} --commit {params.commit} --data ../data"
-        " --link Explorer=../explorer.html --link 'All on one page=../index.html' --output {output.chapters:q};"
+        " python src/embscale chapters {input.source:q} {params.inputs} --commit {params.commit} {params.date} --data ../data"
+        " --explorer ../explorer.html --link Explorer=../explorer.html --link 'Main page=../index.html' --output {output.chapters:q};"
         " cp {output.chapters:q}/index.html.note.json {output.chapters_note:q}"
+
+
+rule paper:
+    """Set the report as a PDF that looks like a paper."""
+    input:
+        code=command_sources("paper"),
+        source=rules.render.input.source,
+        text=rules.render.input.text,
+        variables=rules.render.input.variables,
+        tables=rules.render.input.tables,
+        figures=expand(rules.draw.output.svg, figure=FIGURE_ROWS),
+        partials=rules.render.input.partials,
+        check=rules.check.output.report,
+    output:
+        pdf="<results>/report.pdf",
+        note="<results>/report.pdf.note.json",
+    log:
+        "<logs>/paper.log",
+    benchmark:
+        "<benchmarks>/paper.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        inputs=lambda wildcards, input: flags(
+            "--input",
+            [
+                *input.text,
+                input.variables,
+                *input.tables,
+                *input.figures,
+                *input.partials,
+            ],
+        ),
+        commit=rules.render.params.commit,
+        date=rules.render.params.date,
+    shell:
+        "python src/embscale paper {input.source:q} {params.inputs} --commit {params.commit} {params.date}"
+        " --output {output.pdf:q} 2> {log:q}"
 
 
 rule publish:
@@ -579,6 +669,7 @@ rule publish:
         "<logs>/publish.log",
     benchmark:
         "<benchmarks>/publish.tsv"
+    localrule: True
     conda:
         "../envs/embscale.yaml"
     params:
@@ -604,11 +695,13 @@ rule docs:
             "Snakefile",
             *sorted(str(path) for path in Path("workflow/rules").glob("*.smk")),
         ],
-        figure=expand(rules.draw.output.svg, figure="scaling"),
+        # The recorded ladder's panel is in it.
+        figure=expand(rules.draw.output.svg, figure="training"),
+        described=expand(rules.draw.output.partial, figure="training"),
         variables=rules.numbers.output.variables,
     output:
         rules="docs/rules.md",
-        figure="docs/scaling.svg",
+        figure="docs/training.svg",
         reference=[
             "workflow/schema/params.schema.json",
             "docs/parameters.md",
@@ -625,4 +718,4 @@ rule docs:
         " snakemake --rulegraph mermaid-js --nolock | python workflow/lib/rulegraph.py {output.rules:q};"
         " python workflow/lib/reference.py {output.reference:q};"
         " cp {input.figure:q} {output.figure:q};"
-        " python workflow/lib/readme.py {input.variables:q} README.md"
+        " python workflow/lib/readme.py {input.variables:q} {input.described:q} README.md"

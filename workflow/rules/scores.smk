@@ -415,6 +415,9 @@ rule evaluate:
     """Score a model's last table on tasks of other kinds than retrieval."""
     input:
         code=command_sources("evaluate"),
+        fetched=expand(
+            rules.fetch_datasets.output.fetched, other_task=config["other_tasks"]
+        ),
         table=lambda wildcards: table_file(
             wildcards.model, CHECKPOINTS[wildcards.model][-1]
         ),
@@ -428,21 +431,20 @@ rule evaluate:
         "<benchmarks>/evaluate/{model}.tsv"
     conda:
         "../envs/embscale.yaml"
-    resources:
-        downloads=1,
     params:
         table=lambda wildcards, input: (
             f"{step_of(CHECKPOINTS[wildcards.model][-1])}={input.table}"
         ),
         tasks=several("--tasks", config["other_tasks"]),
+        datasets=DATASETS,
         tokenizer=subpath(input.tokenizer, parent=True),
         tokenizer_name=lambda wildcards: TOKENIZERS[wildcards.model],
         suite=lambda wildcards: SUITES[wildcards.model],
         tokenisation=group_flags(Tokenisation, config["tokenizer"]),
         bootstrap=BOOTSTRAP,
     shell:
-        "python src/embscale evaluate {params.table:q} {params.tasks} --tokenizer {params.tokenizer:q}"
-        " --tokenizer-name {params.tokenizer_name} --suite {params.suite} --model {wildcards.model}"
+        "python src/embscale evaluate {params.table:q} {params.tasks} --datasets {params.datasets:q}"
+        " --tokenizer {params.tokenizer:q} --tokenizer-name {params.tokenizer_name} --suite {params.suite} --model {wildcards.model}"
         " {params.tokenisation} {params.bootstrap} --threads {threads} --output {output.scores:q} 2> {log:q}"
 
 
@@ -458,7 +460,6 @@ rule claims:
         csv="<results>/claims.csv",
         note="<results>/claims.csv.note.json",
         trends="<results>/trends.csv",
-        claims="<results>/report/tables/claims.md",
         tables=expand(
             "<results>/report/tables/{table}.md",
             table=["claims_not_run", "trends", "confounds"],
@@ -470,7 +471,7 @@ rule claims:
     conda:
         "../envs/embscale.yaml"
     params:
-        tables=subpath(output.claims, parent=True),
+        tables=lambda wildcards, output: Path(output.tables[0]).parent,
         task=config["claims"]["task"],
         ladder_task=config["corpus"]["task"],
         ladder_length=config["scores"]["lengths"][0],
@@ -638,6 +639,46 @@ rule words_table:
     shell:
         "python src/embscale words-table {input.rows:q} --model {params.model}"
         " --output {output.partial:q} 2> {log:q}"
+
+
+rule worked_example:
+    """Follow one query through random, untrained, trained and weighted tables and BM25, for the report."""
+    input:
+        code=command_sources("worked-example"),
+        trained=table_file(LADDER[-1], LADDER_CHECKPOINTS[-1]),
+        untrained=[
+            table_file(LADDER[-1], checkpoint)
+            for checkpoint in LADDER_CHECKPOINTS
+            if checkpoint == "step0"
+        ],
+        tokens=expand(
+            rules.tokenize.output.tokens,
+            task=config["corpus"]["task"],
+            tokenizer=config["tokenizer"]["name"],
+        ),
+        tokenizer=tokenizer_file(config["tokenizer"]["name"]),
+        task=task_files(config["corpus"]["task"]),
+    output:
+        partial="<results>/report/tables/worked_example.md",
+        note="<results>/report/tables/worked_example.md.note.json",
+        data="<site>/data/worked_example.csv",
+    log:
+        "<logs>/worked_example.log",
+    benchmark:
+        "<benchmarks>/worked_example.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        task=Path(task_files(config["corpus"]["task"])[0]).parent,
+        tokenizer=subpath(input.tokenizer, parent=True),
+        untrained=lambda wildcards, input: flags("--untrained", input.untrained),
+        seed=config["scores"]["random"]["seeds"][0],
+        length=config["scores"]["lengths"][0],
+        metric=config["scores"]["primary_metric"],
+    shell:
+        "python src/embscale worked-example {input.trained:q} {params.untrained} --seed {params.seed}"
+        " --beir {params.task:q} --tokens {input.tokens:q} --tokenizer {params.tokenizer:q} --length {params.length}"
+        " --metric {params.metric} --threads {threads} --data {output.data:q} --output {output.partial:q} 2> {log:q}"
 
 
 # Scores of the ladder's runs and of random tables, all documents cut to the primary length.

@@ -51,6 +51,9 @@ for suite in dict.fromkeys(training.suite for training in TRAININGS.values()):
             "../envs/embscale.yaml"
         # One thread each: sums have one order, so a run repeats to the bit, and two models train side by side.
         threads: 1
+        # A training that is stopped goes on from its last checkpoint when it is tried again.
+        resources:
+            runtime=lambda wildcards, attempt: 720 * attempt,
         params:
             task=subpath(input.corpus, parent=True),
             tokenizer=subpath(input.tokenizer, parent=True),
@@ -93,6 +96,7 @@ for suite in dict.fromkeys(training.suite for training in TRAININGS.values()):
             "<benchmarks>/extract/{run}.tsv"
         wildcard_constraints:
             run="|".join(SOME),
+        localrule: True
         conda:
             "../envs/embscale.yaml"
         params:
@@ -116,6 +120,7 @@ rule extract_other:
         "<logs>/extract/{model}-{checkpoint}-{held}.log",
     benchmark:
         "<benchmarks>/extract/{model}-{checkpoint}-{held}.tsv"
+    localrule: True
     conda:
         "../envs/embscale.yaml"
     params:
