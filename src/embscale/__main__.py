@@ -14,7 +14,10 @@ if not __package__:
 
 import ast
 import pkgutil
+import signal
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 import embscale
 import embscale.cli
@@ -31,18 +34,30 @@ def commands() -> dict[str, str]:
     return found
 
 
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    """End as after an error, so that temporary outputs are removed; a second signal ends the process at once."""
+    signal.signal(number, signal.SIG_DFL)
+    print(f"embscale: ended by {signal.Signals(number).name}", file=sys.stderr)
+    raise SystemExit(128 + number)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Entry point of the ``embscale`` command and of ``python -m embscale``."""
     argv = sys.argv[1:] if argv is None else argv
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, _stop)
     known = commands()
+    debug = argv[:1] == ["--debug"]
+    argv = argv[debug:]
     if argv[:1] == ["--version"]:
         print(embscale.__version__)
         return 0
     if argv and argv[0] in known:
-        return embscale.cli.execute(argv[0], argv[1:])
+        return embscale.cli.execute(argv[0], argv[1:], debug=debug)
     width = max(map(len, known), default=0)
     listing = "\n".join(f"  {name:{width}}  {summary}" for name, summary in known.items())
-    usage = f"usage: embscale COMMAND [--help]\n\n{embscale.__doc__}\n\ncommands:\n{listing}"
+    usage = f"usage: embscale [--debug] COMMAND [--help]\n\n{embscale.__doc__}\n\ncommands:\n{listing}"
     if not argv or argv[0] in ("-h", "--help"):
         print(usage)
         return 0

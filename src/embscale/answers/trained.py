@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from embscale.errors import EmbscaleError
+from embscale.rows import tidy
 
 LOSSES, COSTS = "losses.csv", "costs.json"
 
@@ -48,7 +48,7 @@ def read(suite: str, width: int, seed: int, folder: Path) -> Trained:
     """
     path, costs = folder / LOSSES, folder / COSTS
     try:
-        rows = pd.read_csv(path, usecols=["step", "tokens", "heldout_loss"])
+        rows = tidy.load(path)[["step", "tokens", "heldout_loss"]]
         cost = json.loads(costs.read_text("utf-8"))
         whole = {name: float(cost[name]) for name in ("tokens", "operations", "seconds")}
     except FileNotFoundError as error:

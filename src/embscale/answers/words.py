@@ -278,6 +278,7 @@ def variables(answers: Mapping[str, pd.DataFrame], *, study: str, own: bool) -> 
         own: whether it is the study of the report; otherwise they are recorded.
     """
     return {
+        "of": study,
         "whose": f"All of this section was computed here, in the study `{study}`."
         if own
         else f"All of this section is **recorded**, not computed here: it is of the study `{study}` in this repository "

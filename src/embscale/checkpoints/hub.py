@@ -33,6 +33,7 @@ from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
 from embscale.errors import EmbscaleError
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
+SHOWN = 80  # characters of an answer in a message
 BUSY = frozenset({408, 429, 500, 502, 503, 504})  # status codes worth retrying
 TRIES = 6
 FIRST_WAIT = 1.0  # seconds before the second attempt; doubled each time
@@ -61,7 +62,9 @@ def resolve(repo: str, revision: str, *, kind: str = "model") -> str:
         return revision
     what = f"{repo}@{revision}"
     info = trying(what, lambda: HfApi().repo_info(repo, revision=revision, repo_type=kind, timeout=TIMEOUT.read))
-    return str(info.sha)
+    if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha):
+        raise not_the_hub(what, f"the commit {_shown(info.sha)}")
+    return info.sha
 
 
 class HubFolder:
@@ -108,14 +111,19 @@ class HubFolder:
     def _listing(self) -> dict[str, Any]:
         if self._entries is None:
             what = f"{self.repo}@{self.commit[:12]}/{self.subfolder}"
-            found = trying(
-                what,
-                lambda: list(HfApi().list_repo_tree(self.repo, self.subfolder or None, revision=self.commit)),
-            )
-            # Only files of this folder; the response may list others.
-            files = [(entry.path.rpartition("/")[2], entry) for entry in found if hasattr(entry, "size")]
-            self._entries = {name: entry for name, entry in files if entry.path == self.path(name)}
+            self._entries = trying(what, lambda: self._ask(what))
         return self._entries
+
+    def _ask(self, what: str) -> dict[str, Any]:
+        found = list(HfApi().list_repo_tree(self.repo, self.subfolder or None, revision=self.commit))
+        if not found:
+            raise not_the_hub(what, "a list of no files")
+        # Only files of this folder; the response may list others.
+        files = [(entry.path.rpartition("/")[2], entry) for entry in found if hasattr(entry, "size")]
+        entries = {name: entry for name, entry in files if entry.path == self.path(name)}
+        if wrong := [name for name, entry in entries.items() if not _is_file(entry)]:
+            raise not_the_hub(what, f"{wrong[0]} without a size or a digest")
+        return entries
 
     def _answer(self, name: str, start: int, end: int) -> bytes:
         size = self.files()[name]
@@ -184,6 +192,8 @@ def download(repo: str, commit: str, folder: Path, *, names: Sequence[str], kind
     trying(what, lambda: snapshot_download(repo, allow_patterns=exactly, **arguments))
     if not constants.is_offline_mode():
         checked = trying(what, lambda: HfApi().verify_repo_checksums(repo, **arguments))
+        if not (checked.checked_count or checked.missing_paths):
+            raise not_the_hub(what, "a list of no files")
         for wrong in checked.mismatches:
             (folder / wrong["path"]).unlink()
             raise EmbscaleError(
@@ -223,7 +233,14 @@ def readable_errors(what: str) -> Iterator[None]:
             "token (hf auth login, or HF_TOKEN)"
         ) from error
     except (OfflineModeIsEnabled, LocalEntryNotFoundError) as error:
-        raise EmbscaleError(f"{what}: not here yet, and HF_HUB_OFFLINE forbids to ask for it") from error
+        if constants.is_offline_mode():
+            raise EmbscaleError(f"{what}: not here yet, and HF_HUB_OFFLINE forbids to ask for it") from error
+        # The client hides what came under this error if nothing of the repository is here.
+        cause = error.__cause__ or error.__context__
+        if cause is None or (isinstance(cause, OSError) and not isinstance(cause, HfHubHTTPError)):
+            raise not_the_hub(what, "no repository") from error
+        with readable_errors(what):
+            raise cause from None
     except RevisionNotFoundError as error:
         raise EmbscaleError(f"{what}: the repository has no such revision") from error
     except RepositoryNotFoundError as error:
@@ -242,6 +259,37 @@ def readable_errors(what: str) -> Iterator[None]:
         raise EmbscaleError(f"{what}: the server redirects in circles") from error
     except httpx2.TransportError as error:
         raise Temporary(f"the connection failed ({type(error).__name__})") from error
+    except (EmbscaleError, Temporary, FileNotFoundError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the system's
+        # The clients take the hub's answers for granted: whatever else comes fails somewhere in them, in any way.
+        raise not_the_hub(what, f"{type(error).__name__}: {_shown(error)}") from error
+
+
+def not_the_hub(what: str, got: str) -> EmbscaleError:
+    """The error that an answer is of another form than the hub's, or of another content than was asked for.
+
+    Args:
+        what: was asked for.
+        got: in its place, in a few words.
+    """
+    return EmbscaleError(
+        f"{what}: {constants.ENDPOINT} answered with something that is not the hub's ({got}); open that address in a "
+        "browser: a proxy or a login page may stand before it, or HF_ENDPOINT name another server"
+    )
+
+
+def _shown(value: object) -> str:
+    """The first line of anything, cut."""
+    return (str(value).splitlines() or [""])[0][:SHOWN]
+
+
+def _is_file(entry: Any) -> bool:  # noqa: ANN401 (a file or folder as the client has it)
+    """Whether an entry of a listing has what files have."""
+    digest = entry.lfs.sha256 if entry.lfs else entry.blob_id
+    return isinstance(entry.size, int) and entry.size >= 0 and isinstance(digest, str) and bool(digest)
 
 
 def _retry_after(answer: httpx2.Response) -> float | None:

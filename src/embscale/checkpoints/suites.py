@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from embscale.errors import EmbscaleError
-from embscale.parameters.checking import ParameterError, check
+from embscale.parameters.checking import ParameterError, check, read_yaml
+from embscale.parameters.runs import all_runs, ladders, learned
 
 SCHEMA = Path(__file__).resolve().parents[3] / "workflow" / "schema" / "suites.schema.yaml"
 
@@ -28,6 +27,9 @@ GB = 1_000_000_000
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 TOKENIZER_REVISION = "main"
+
+# What score rows call that which is no model.
+RESERVED = ("random", "reference", "overlap", "overlap_idf", "bm25", "chance")
 
 # Required facts of each model, given for the model or for its suite.
 NEEDED = (
@@ -46,7 +48,7 @@ class Checkpoint:
         model: its name in tables and file names.
         repo: on the hub; empty if access is restricted.
         revision: branch or tag.
-        commit: all 40 digits; None if the revision is not pinned.
+        commit: all 40 digits; None if the revision is not pinned, empty if the hub has none of that name.
         subfolder: the checkpoint's folder in the repository, or None for the root.
         step: optimiser step, if known.
         family: ``model_type`` of ``config.json``.
@@ -138,7 +140,7 @@ class Planned:
     """
 
     checkpoint: Checkpoint
-    status: Literal["fetch", "local", "gated", "restricted", "too large", "unpinned"]
+    status: Literal["fetch", "local", "gated", "restricted", "missing", "too large", "unpinned"]
     reason: str
     local_path: str | None = None
     whole: bool = False
@@ -176,22 +178,6 @@ class Planned:
     @property
     def _fetched(self) -> bool:
         return self.status in ("fetch", "unpinned") and not self.local_path
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """Reject duplicate keys, which YAML forbids and PyYAML would silently overwrite."""
-
-
-def _mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    written = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-    for i, key in enumerate(written):
-        if key in written[:i]:
-            raise yaml.MarkedYAMLError(problem=f"{key} is there twice", problem_mark=node.value[i][0].start_mark)
-    loader.flatten_mapping(node)
-    return loader.construct_mapping(node, deep=True)
-
-
-_UniqueKeyLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def load(registry: Path, pins: Path, *, schema: Path = SCHEMA) -> dict[str, list[Checkpoint]]:
@@ -308,6 +294,8 @@ def _check_names(registry: Path, checkpoints: Sequence[Checkpoint]) -> None:
 def read_pins(path: Path) -> dict[str, dict[str, str]]:
     """``REPO@REVISION`` -> ``{commit, source}``; empty if the file does not exist.
 
+    An empty commit says that the hub had no such repository or revision when it was asked.
+
     Raises:
         EmbscaleError: the file is invalid.
     """
@@ -317,9 +305,9 @@ def read_pins(path: Path) -> dict[str, dict[str, str]]:
     for key, pin in pins.items():
         commit = pin.get("commit") if isinstance(pin, dict) else None
         # YAML reads a commit hash that has only digits as a number.
-        if not (isinstance(commit, str) and COMMIT.fullmatch(commit)):
+        if not (isinstance(commit, str) and (commit == "" or COMMIT.fullmatch(commit))):
             raise EmbscaleError(
-                f"{path}: {key}: expected {{commit: 40 hexadecimal digits in quotes, source: who says so}}"
+                f"{path}: {key!r:.80}: expected {{commit: 40 hexadecimal digits in quotes, source: who says so}}"
             )
     return pins
 
@@ -337,21 +325,11 @@ def write_pins(path: Path, pins: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML mapping without duplicate keys."""
+    """Read a group of keys; an empty file is an empty one."""
     try:
-        content = yaml.load(path.read_text("utf-8"), _UniqueKeyLoader)
-    except FileNotFoundError:
-        raise EmbscaleError(f"{path}: no such file") from None
-    except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise EmbscaleError(f"{path}{line}: {error.problem or error.context}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise EmbscaleError(f"{path}: not YAML ({str(error).splitlines()[0]})") from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise EmbscaleError(f"{path}: expected a group of keys")
-    return content
+        return read_yaml(path)
+    except ParameterError as error:
+        raise EmbscaleError(str(error)) from error
 
 
 def has_token() -> bool:
@@ -387,7 +365,27 @@ def plan_study(config: Mapping[str, Any], *, token: bool) -> list[Planned]:
     for item in planned:
         if item.checkpoint.tokenizer == own:
             raise EmbscaleError(f"tokenizer.name: {own} is that of {item.checkpoint.suite} too; choose another")
+    _check_own_names(config, planned)
     return planned
+
+
+def _check_own_names(config: Mapping[str, Any], planned: Sequence[Planned]) -> None:
+    """Reject published suites and models whose names the study gives to its own: one would take the other's place."""
+    ladder, static = config["ladder"], config["static"]
+    models = {*all_runs(ladder), *learned(config), *RESERVED}
+    models |= {f"{method}-d{dim}" for method in static["methods"] for dim in static["dims"]}
+    suites = {*ladders(ladder), *static["methods"], *RESERVED}
+    for kind, own, found in (
+        ("model", models, {item.checkpoint.model for item in planned}),
+        ("suite", suites, {item.checkpoint.suite for item in planned}),
+    ):
+        # Files of names that differ in capitals alone are one file on some disks.
+        taken = {name.casefold() for name in own}
+        for name in sorted(found):
+            if name.casefold() in taken:
+                raise EmbscaleError(
+                    f"{config['hub']['registry']}: {kind} {name} is also the name of one of the study's own; rename it"
+                )
 
 
 def plan(
@@ -481,6 +479,10 @@ def _decide(point: Checkpoint, local_path: str | None, token: bool, max_table_gb
         point = replace(point, commit=None, subfolder=None)
     needed = {} if local_path else {f"{point.repo}@{point.revision}": point.commit}
     needed[f"{point.tokenizer_repo}@{TOKENIZER_REVISION}"] = point.tokenizer_commit
+    gone = " and no ".join(key for key, commit in needed.items() if commit == "")
+    if gone:
+        again = "if it is back, embscale pin STUDY.yaml --again finds it"
+        return Planned(point, "missing", f"The hub has no {gone}; {again}.")
     missing = " and ".join(key for key, commit in needed.items() if commit is None)
     if missing:
         reason = f"No commit of {missing} is known: run embscale pin STUDY.yaml."

@@ -44,8 +44,9 @@ KINDS = {
     "ablations": ["texts", "experiment", "weights", "choice", "k", "fill", "refit", "layer", "seed", "metric"],
     "structure": ["texts", "tied", "quantity", "scaling", "positions", "layer_a", "layer_b", "reference"],
     "quality": ["texts", "reduction", "scaling", "layers", "quantity"],
+    "repeated": ["way", "trained_on", "texts", "tokens", "texts_count", "n_layers", "input", "control", "masked"],
 }
-NUMBERS = ("tokens", "texts_count", "k", "refit", "reference")  # of these columns; the others are names
+NUMBERS = ("tokens", "texts_count", "n_layers", "k", "refit", "reference")  # of these columns; the others are names
 NEEDED = ["suite", "model", "width", "texts_count", "value", "ci_low", "ci_high", "n"]
 
 # The protocol of Huang et al.; one fitted to convergence and tested on unseen texts; a nonlinear one; and the second
@@ -537,24 +538,36 @@ def same_on_new_texts(subject: Subject, *, margin: Mapping[str, float], model: s
     return parts
 
 
-def beside_published(probes: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
+def beside_published(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Our accuracies by the study's protocol beside its own, see `embscale.claims.published_scores.compare_layers`.
 
+    Runs that were repeated one by one come first, then those of the grid and of the probes that are alike but for the
+    first position.
+
     Args:
-        probes: as `read` gives them.
-        grid: likewise; a run that is in both counts once.
+        rows: by kind, as `read` gives them.
     """
+    repeated = rows["repeated"]
+    faithful = repeated[(repeated["way"] == "faithful") & (repeated["masked"] == "")]
+    frames = [faithful, _of_grid(rows["probes"], rows["grid"])]
+    both = [published_scores.compare_layers(frame, published_scores.huang()) for frame in frames if len(frame)]
+    if not both:
+        return pd.DataFrame(columns=published_scores.LAYER_COMPARISON)
+    return pd.concat(both).drop_duplicates([*published_scores.SAME_RUN, "published"], ignore_index=True)
+
+
+def _of_grid(probes: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the grid as published, and of the probes; a run that is in both is there once."""
     rows = pd.concat([probes.assign(design="as_published"), grid[grid["design"] == "as_published"]], ignore_index=True)
     if rows.empty or not set(published_scores.SAME_RUN) <= set(rows.columns):
-        return pd.DataFrame(columns=published_scores.LAYER_COMPARISON)
-    once = rows.drop_duplicates(["seed", "layer", "metric", "classifier", "split", *published_scores.SAME_RUN])
-    return published_scores.compare_layers(once, published_scores.huang())
+        return pd.DataFrame()
+    return rows.drop_duplicates(["seed", "layer", "metric", "classifier", "split", *published_scores.SAME_RUN])
 
 
-@_statistic("probes", "grid")
+@_statistic("probes", "grid", "repeated")
 def published_runs(subject: Subject, *, texts: str, margin: Mapping[str, float]) -> list[Part]:
     """Our accuracies by the study's protocol less its own, run by run."""
-    both = beside_published(subject.rows["probes"], subject.rows["grid"])
+    both = beside_published(subject.rows)
     both = both[both["texts"] == texts]
     if both.empty:
         raise NotRun(f"none of the study's runs on {texts} was repeated")

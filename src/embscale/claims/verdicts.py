@@ -326,7 +326,8 @@ def decide(parts: Sequence[Part]) -> Finding:
     outside = [(part, found) for part, found in estimates if not part.holds]
     if outside:
         part, found = min(outside, key=lambda pair: (*_evidence(pair[1]), pair[0].excess))
-        found = Estimate(found.value, found.low, found.high, min(1.0, found.p * len(parts)))
+        if not part.certain:  # a fact has no p-value to correct
+            found = Estimate(found.value, found.low, found.high, min(1.0, found.p * len(parts)))
         several = f"{len(outside)} of {len(parts)} parts are outside; this is the clearest"
     else:
         part, found = max(estimates, key=lambda pair: (*_evidence(pair[1]), -pair[0].excess))
@@ -555,17 +556,6 @@ def recomputed_by(command: str, output: Path) -> str:
     return f"embscale {command}, with the flags in {output.name}.note.json"
 
 
-def claims_table(rows: pd.DataFrame) -> str:
-    """Markdown rows of the claims that were tested; all that the ledger knows of them is in its CSV."""
-    run = rows[~_untested(rows)]
-    if run.empty:
-        return "None of the claims could be tested in this study.\n"
-    lines = [["claim", "published models", "our ladder"]]
-    for row in run.to_dict("records"):
-        lines.append([_asked(row), _found(row, "verdict", PUBLISHED), _found(row, "analogue", "")])
-    return markdown_table(lines)
-
-
 def not_run_table(rows: pd.DataFrame) -> str:
     """Markdown rows of the claims that were tested on no model, with the reasons."""
     missing = rows[_untested(rows)]
@@ -587,18 +577,7 @@ def _asked(row: Mapping[str, Any]) -> str:
 
 
 def _found(row: Mapping[str, Any], word: str, prefix: str) -> str:
-    """The word of a verdict, and the test behind it."""
-    test = {name: row[f"{prefix}{name}"] for name in TEST}
-    detail = test["detail"] if isinstance(test["detail"], str) else ""
-    parts = [f"**{row[word]}**"]
-    if test["effect"] is not None and not pd.isna(test["effect"]):
-        scale = UNITS[test["unit"]]
-        numbers = [f"{test[name] * scale:.2f}" for name in ("effect", "ci_low", "ci_high")]
-        interval = "no interval" if pd.isna(test["ci_low"]) else f"[{numbers[1]}, {numbers[2]}]"
-        margin_ = f", {escape(test['margin'])}" if test["margin"] else ""
-        expected = f"criterion: {escape(test['expected'])}{margin_}"
-        p = "" if pd.isna(test["p_holm"]) else f"; p {test['p_holm']:.2g}"
-        runs = "one run" if test["runs"] == 1 else f"{int(test['runs'])} runs or draws"
-        parts.append(f"{escape(test['statistic'])}: {numbers[0]} {interval} ({expected}){p};")
-        parts.append(f"{int(test['n']):,} {escape(test['over'])}, {runs}.")
-    return " ".join(filter(None, [*parts, escape(detail[:1].upper() + detail[1:])]))
+    """The word of a verdict, and why there is no other."""
+    detail = row[f"{prefix}detail"]
+    detail = detail if isinstance(detail, str) else ""
+    return f"**{row[word]}** {escape(detail[:1].upper() + detail[1:])}".rstrip()

@@ -7,16 +7,21 @@ A command module has a docstring (its first line is the help text), ``add_argume
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import importlib
 import sys
+import tempfile
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
-from embscale.errors import EmbscaleError
+from embscale.errors import EmbscaleError, words_of
 from embscale.parameters import flags
 from embscale.threads import limited
+
+INTERRUPTED = 130  # exit status after Ctrl-C, as of a shell
 
 
 def load(command: str) -> ModuleType:
@@ -24,11 +29,20 @@ def load(command: str) -> ModuleType:
     return importlib.import_module(f"embscale.cli.{command.replace('-', '_')}")
 
 
-def execute(command: str, argv: list[str]) -> int:
-    """Run one command; returns 0 on success, 1 after an error that was reported in one line."""
+def execute(command: str, argv: list[str], *, debug: bool = False) -> int:
+    """Run one command.
+
+    Args:
+        command: its name.
+        argv: its arguments.
+        debug: let what nobody foresaw through as it is, for whoever mends it.
+
+    Returns:
+        0 on success, 1 after an error that was reported in one line, 130 after Ctrl-C.
+    """
     # First, because libraries read their limit on import, and a command's module imports some.
     with limited(_shared(command).parse_known_args(argv)[0].threads):
-        return _run(command, parse(command, argv))
+        return _run(command, parse(command, argv), debug=debug)
 
 
 def parse(command: str, argv: list[str]) -> argparse.Namespace:
@@ -38,10 +52,21 @@ def parse(command: str, argv: list[str]) -> argparse.Namespace:
     if unknown := _unknown(own_parser, own):
         own_parser.error(unknown)
     args = own_parser.parse_args(own, shared)
-    if found := flags.problems(args):
+    if found := flags.problems(args) or list(_given_twice(own_parser, args)):
         own_parser.error("; ".join(found))
     args.command = command
     return args
+
+
+def _given_twice(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Iterator[str]:
+    """What is wrong with lists in which a value would count twice; files are looked at by those who read them."""
+    for action in _actions(parser):
+        values = getattr(args, action.dest, None) if action.nargs in ("*", "+") else None
+        seen = set()
+        for value in values if isinstance(values, list) else ():
+            if isinstance(value, str | int | float) and value in seen:
+                yield f"{(action.option_strings or [action.dest])[-1]}: {value} is given twice"
+            seen.add(str(value) if isinstance(value, list) else value)
 
 
 def line(command: str, values: Mapping[str, Any]) -> list[str]:
@@ -118,8 +143,8 @@ def _shared(command: str) -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    if not (text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of threads, which is at least 1")
+    if not (text.isdecimal() and len(text) < 5 and int(text)):
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no number of threads, which is at least 1 and below 10000")
     return int(text)
 
 
@@ -137,7 +162,7 @@ def parser(command: str) -> argparse.ArgumentParser:
     return made
 
 
-def _run(command: str, args: argparse.Namespace) -> int:
+def _run(command: str, args: argparse.Namespace, *, debug: bool) -> int:
     try:
         load(command).run(args)
     except EmbscaleError as error:
@@ -147,4 +172,23 @@ def _run(command: str, args: argparse.Namespace) -> int:
         # A full disk, a read-only folder, a vanished file: the system's message includes the name.
         print(f"embscale {command}: {error.filename or 'input/output'}: {error.strerror or error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"embscale {command}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:  # of whatever nobody foresaw
+        if debug:
+            raise
+        print(f"embscale {command}: {_unforeseen(error)}", file=sys.stderr)
+        return 1
     return 0
+
+
+def _unforeseen(error: Exception) -> str:
+    """The line about an error that is none of a file or a flag; its trace goes into a file."""
+    advice = "run embscale --debug to see where"
+    with contextlib.suppress(OSError):  # a full disk, on which the error was, too
+        with tempfile.NamedTemporaryFile("w", prefix="embscale-", suffix=".trace", delete=False) as file:
+            traceback.print_exception(error, file=file)
+        advice = f"please report it with {file.name}"
+    told = ": ".join(filter(None, [type(error).__name__, words_of(error)[:200]]))
+    return f"{told}; nobody foresaw this: {advice}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from embscale.cli._numbers import count
+
 ALL = "all"
 
 
@@ -25,6 +27,7 @@ def length(text: str) -> str:
     Raises:
         argparse.ArgumentTypeError: the text is neither.
     """
-    if text != ALL and not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a number of tokens from 1, or {ALL}")
-    return text
+    try:
+        return text if text == ALL else str(count(text))
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r}: expected a number of tokens from 1, or {ALL}") from None

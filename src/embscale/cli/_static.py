@@ -8,6 +8,7 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embscale.cli._numbers import count, natural
 from embscale.parameters import flags
 from embscale.parameters.corpus import TableRows
 from embscale.parameters.training import METHODS, StaticSeed
@@ -36,10 +37,10 @@ def add_corpus(parser: argparse.ArgumentParser) -> None:
 def add_method(parser: argparse.ArgumentParser, method: str) -> None:
     """What a static table is trained on, and the settings of its method."""
     parser.add_argument(
-        "--max-tokens", type=int, required=True, help="of the training split, as many as the language model sees"
+        "--max-tokens", type=count, required=True, help="of the training split, as many as the language model sees"
     )
-    parser.add_argument("--order-seed", type=int, required=True, help="of the order of texts: the model's seed")
-    parser.add_argument("--dim", type=int, required=True, help="columns of the table")
+    parser.add_argument("--order-seed", type=natural, required=True, help="of the order of texts: the model's seed")
+    parser.add_argument("--dim", type=count, required=True, help="columns of the table")
     flags.add(parser, TableRows, METHODS[method], StaticSeed)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from embscale.cli import _layers
@@ -25,13 +26,20 @@ def run(args: argparse.Namespace) -> None:
     import numpy as np
     import pandas as pd
 
-    from embscale.layers import ablations, examples, hidden_states, probes
+    from embscale.layers import ablations, examples, hidden_states
 
     settings = _layers.settings(args)
     facts = {"device": settings.device}
-    with write_with_provenance(args, inputs=[args.states], outputs=[args.output], facts=facts) as (path,):
+    with (
+        _layers.GrowingRows({args.output: ablations.COLUMNS}) as growing,
+        write_with_provenance(args, inputs=[args.states], outputs=[args.output], facts=facts) as paths,
+    ):
         states = examples.load_if_fits(hidden_states.load(args.states), memory_gb=args.memory_gb)
         used = examples.mask_from(states, first_position=args.first_position)
+        every = np.ones(len(states.text), dtype=bool)
+        for vectors in (used, every):
+            ablations.check_splits(states, vectors, settings, split=args.split, seeds=args.seeds)
+        keys = _layers.keys(args, states, used)
 
         def base(vectors: np.ndarray) -> ablations.Base:
             return ablations.base(
@@ -45,20 +53,19 @@ def run(args: argparse.Namespace) -> None:
                 name=args.model,
             )
 
-        base_fits = base(used)
-        frames = [
-            ablations.ablations(base_fits, random_masks=args.random_masks),
-            pd.DataFrame(ablations.regularisation(base_fits, inverse_regularisations=args.inverse_regularisations)),
-            pd.DataFrame(ablations.first_position(base_fits, ablations.WITHOUT_FIRST)),
-        ]
-        every = np.ones(len(states.text), dtype=bool)
-        if used.all():
-            frames.append(pd.DataFrame([ablations.NO_FIRST]))
-            print(f"{args.model}: the states have no vector before position {args.first_position}", file=sys.stderr)
-        else:
-            with_first = base(every)
-            frames.append(pd.DataFrame(ablations.first_position(with_first, ablations.WITH_FIRST)))
-            frames.append(pd.DataFrame(ablations.positions(with_first, ablations.WITH_FIRST_BUCKET)))
-        keys = _layers.keys(args, states, used)
-        frames = [frame.assign(**keys, split=args.split) for frame in frames]
-        probes.concat_rows(frames, ablations.COLUMNS).to_csv(path, index=False)
+        def frames() -> Iterator[pd.DataFrame]:
+            found = base(used)
+            yield from ablations.ablations(found, random_masks=args.random_masks)
+            yield pd.DataFrame(ablations.regularisation(found, inverse_regularisations=args.inverse_regularisations))
+            yield pd.DataFrame(ablations.first_position(found, ablations.WITHOUT_FIRST))
+            if used.all():
+                yield pd.DataFrame([ablations.NO_FIRST])
+                print(f"{args.model}: the states have no vector before position {args.first_position}", file=sys.stderr)
+            else:
+                with_first = base(every)
+                yield pd.DataFrame(ablations.first_position(with_first, ablations.WITH_FIRST))
+                yield pd.DataFrame(ablations.positions(with_first, ablations.WITH_FIRST_BUCKET))
+
+        for frame in frames():
+            growing.add(frame.assign(**keys, split=args.split))
+        growing.write(paths)

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from embscale.cli._note import write_with_provenance
-from embscale.provenance.artifacts import note_path, read_note
+from embscale.provenance.artifacts import read_note
+from embscale.rows import tidy
 
 TABLES = ("settings", "not_run", "dictionary")
 
@@ -14,7 +15,7 @@ TABLES = ("settings", "not_run", "dictionary")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument(
-        "--made", type=Path, nargs="+", required=True, metavar="RESULT", help="a result of each kind of job"
+        "--notes", type=Path, nargs="+", required=True, metavar="JSON", help="beside a result of each kind of job"
     )
     parser.add_argument("--inventory", type=Path, required=True, metavar="CSV", help="from embscale inventory")
     parser.add_argument("--left-out", nargs="*", default=[], metavar="RUN=REASON", help="training runs not made")
@@ -31,13 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read notes and results, write tables."""
-    import pandas as pd
-
     from embscale.report import appendix
 
-    notes = [note_path(result) for result in args.made]
     inputs = [
-        *notes,
+        *args.notes,
         args.inventory,
         *args.claims,
         *args.other_tasks,
@@ -49,12 +47,12 @@ def run(args: argparse.Namespace) -> None:
     outputs = [args.tables / f"{name}.md" for name in TABLES]
     with write_with_provenance(args, inputs=inputs, outputs=outputs) as tables:
         checked = {"scores.csv": args.scores, "probes/MODEL.csv": args.probes}
-        columns = {name: pd.read_csv(path, nrows=0) for name, path in checked.items()}
+        columns = {name: tidy.load(path) for name, path in checked.items()}
         texts = (
-            appendix.settings_table([read_note(note) for note in notes]),
+            appendix.settings_table([read_note(note) for note in args.notes]),
             appendix.not_run_table(
-                pd.read_csv(args.inventory),
-                [pd.read_csv(ledger) for ledger in args.claims],
+                tidy.load(args.inventory),
+                [tidy.load(ledger) for ledger in args.claims],
                 {partial.stem: partial.read_text("utf-8") for partial in args.partials},
                 len(args.other_tasks),
                 dict(text.split("=", 1) for text in args.left_out),

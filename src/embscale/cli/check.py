@@ -38,9 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check everything, report every finding, and fail if there is one."""
-    import pandas as pd
-
     from embscale.provenance import result_check
+    from embscale.rows import tidy
 
     inputs = [*args.results, args.scores, args.layers]
     with write_with_provenance(args, inputs=inputs, outputs=[args.output]) as [output]:
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
         for path, note in notes.items():
             problems += result_check.note_problems(path, note, digests)
             problems += result_check.parameter_problems(path, note, functools.partial(parse, note["command"]))
-        scores, layers = pd.read_csv(args.scores), pd.read_csv(args.layers)
+        scores, layers = tidy.load(args.scores), tidy.load(args.layers)
         options = {name: getattr(args, name) for name in ("metrics", "lengths", "tables", "random", "references")}
         problems += result_check.score_problems(scores, **options)
         problems += result_check.layer_problems(layers, models=args.layer_models)

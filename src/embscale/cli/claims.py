@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from embscale.cli import _pairs
 from embscale.cli._note import write_with_provenance
 from embscale.cli._rows import add_where
 from embscale.errors import EmbscaleError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from embscale.claims.table_claims import Panel
 
 ALL = "all"  # as a length: whole documents
-TABLES = ("claims", "claims_not_run", "trends", "confounds")
+TABLES = ("claims_not_run", "trends", "confounds")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
     pins = [args.pins] if args.pins.exists() else []
     inputs = [*args.scores, args.claims, args.registry, *pins, published_scores.FILE]
     outputs = [args.output, args.trends, *(args.tables / f"{name}.md" for name in TABLES)]
-    others = dict(_pair(text) for text in args.other_tasks)
+    others = dict(_pairs.pairs("--other-task", args.other_tasks, "TASK=METRIC, such as STSBenchmark=cosine_spearman"))
     with write_with_provenance(args, inputs=inputs, outputs=outputs) as (csv, trends, *tables):
         entries = verdicts.load(args.claims, table_claims.STATISTICS)
         printed = published_scores.load()
@@ -97,20 +98,12 @@ def run(args: argparse.Namespace) -> None:
         described.to_csv(trends, index=False)
         along = resampling.confounds(known[known["suite"].isin(published_scores.suites(printed))])
         texts = (
-            verdicts.claims_table(ledger),
             verdicts.not_run_table(ledger),
             table_claims.description_table(described),
             table_claims.confounds_table(along),
         )
         for path, text in zip(tables, texts, strict=True):
             path.write_text(text, "utf-8")
-
-
-def _pair(text: str) -> tuple[str, str]:
-    task, mark, metric = text.partition("=")
-    if not (task and mark and metric):
-        raise EmbscaleError(f"--other-task {text}: expected TASK=METRIC, such as STSBenchmark=cosine_spearman")
-    return task, metric
 
 
 def _read(paths: list[Path], metrics: set[str], where: list[str]) -> list[pd.DataFrame]:

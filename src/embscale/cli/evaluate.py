@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from embscale.cli._datasets import keep_datasets_in
 from embscale.cli._length import ALL
 from embscale.cli._note import write_with_provenance
+from embscale.cli._numbers import count
 from embscale.parameters import flags
 from embscale.parameters.kinds import SpecialTokens
 from embscale.parameters.scores import Bootstrap, Pooling
@@ -71,12 +73,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="MTEB's names, such as STSBenchmark or STS17:en-en, or a tier: small, full",
     )
+    parser.add_argument(
+        "--datasets",
+        type=Path,
+        metavar="FOLDER",
+        help="from embscale fetch-datasets, in place of the hub (which is asked for what its cache lacks)",
+    )
     parser.add_argument("--variants", nargs="*", action="extend", default=[], help="of the tables beside full")
     parser.add_argument("--pooling", choices=get_args(Pooling), default="mean", help="of a text's tokens (mean)")
     parser.add_argument(
         "--special-tokens", choices=get_args(SpecialTokens), default="exclude", help="of the tokenizer (exclude)"
     )
-    parser.add_argument("--max-length", type=int, default=2048, help="tokens after which a text is cut (2048)")
+    parser.add_argument("--max-length", type=count, default=2048, help="tokens after which a text is cut (2048)")
     parser.add_argument("--suite", default="own", help="recorded in the rows of tables from files")
     parser.add_argument("--model", help="the same; default: the file's name")
     parser.add_argument("--tokenizer-name", help="recorded in the rows; default: the folder's name")
@@ -125,6 +133,8 @@ class Case:
 
 def run(args: argparse.Namespace) -> None:
     """Collect the texts of all tasks, then evaluate every table on each task."""
+    if args.datasets:
+        keep_datasets_in(args.datasets, offline=True)
     import numpy as np
     import pandas as pd
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from embscale.cli import _pairs
 from embscale.cli._note import write_with_provenance
 from embscale.cli._rows import add_where
 from embscale.errors import EmbscaleError
@@ -21,6 +22,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("--title", required=True, help="of the page")
     parser.add_argument("--scores", type=Path, required=True, nargs="+", metavar="CSV", help="from embscale gather")
+    parser.add_argument(
+        "--estimates", type=Path, required=True, nargs="+", metavar="CSV", help="means, from embscale estimates"
+    )
+    parser.add_argument(
+        "--differences", type=Path, nargs="*", default=[], metavar="CSV", help="from embscale estimates"
+    )
+    parser.add_argument(
+        "--curves",
+        type=Path,
+        nargs="*",
+        default=[],
+        metavar="CSV",
+        help="tokens of steps, from embscale ladder-answers",
+    )
     add_where(parser)
     parser.add_argument("--metric", required=True, help="the one shown first")
     parser.add_argument("--length", required=True, help="of documents: first tokens that count, or all")
@@ -37,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SUITE=FOLDER",
         help="decodes the tokens of a suite's points; repeatable",
     )
+    _pairs.add_links(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html")
 
 
@@ -45,36 +61,45 @@ def run(args: argparse.Namespace) -> None:
     from embscale.explorer import page, payload
     from embscale.texts import tokens
 
-    folders = dict(_pair(text) for text in args.tokenizer)
-    tables = [*args.scores, *args.facts, *args.points, *args.confusion, *args.layers]
+    folders = {suite: Path(folder) for suite, folder in _pairs.pairs("--tokenizer", args.tokenizer, "SUITE=FOLDER")}
+    links = _pairs.links(args.links)
+    tables = [*args.scores, *args.estimates, *args.differences, *args.curves]
+    tables += [*args.facts, *args.points, *args.confusion, *args.layers]
     # The note's source digests cover only Python; the page also depends on its design files.
     inputs = [*tables, *(tokens.tokenizer_file(folder) for folder in folders.values()), *page.DESIGN]
     facts = {"plotly.js": page.library_version()}
     with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as [output]:
         spellers = {suite: _speller(folder) for suite, folder in folders.items()}
-        points = _rows(args.points, payload.POINT_COLUMNS)
-        confusion = _rows(args.confusion, payload.CONFUSION_COLUMNS)
-        layers = _rows(args.layers, payload.LAYER_COLUMNS)
+        means = payload.means(
+            tidy.read(args.estimates, payload.MEAN_COLUMNS, where=args.where),
+            _rows(args.differences, payload.DIFFERENCE_COLUMNS, args.where),
+            _rows(args.curves, payload.CURVE_COLUMNS),
+            length=args.length,
+        )
+        scores = payload.scores(
+            tidy.read(args.scores, payload.SCORE_COLUMNS, where=args.where),
+            first_metric=args.metric,
+            length=args.length,
+        )
+        layers = {
+            "points": _rows(args.points, payload.POINT_COLUMNS),
+            "confusion": _rows(args.confusion, payload.CONFUSION_COLUMNS),
+            "accuracies": _rows(args.layers, payload.LAYER_COLUMNS),
+        }
         payloads = {
-            "scores": payload.scores(
-                tidy.read(args.scores, payload.SCORE_COLUMNS, where=args.where),
-                first_metric=args.metric,
-                length=args.length,
-            ),
+            "scores": scores,
+            "means": payload.described_means(means),
             "facts": payload.facts(_facts(args.facts)),
-            "layers": {
-                "points": None if points is None else payload.points(points, spellers),
-                "confusion": None if confusion is None else payload.confusion(confusion),
-                "accuracies": None if layers is None else payload.accuracies(layers),
-            },
-            "design": payload.design(),
+            "layers": payload.described_layers(layers, spellers),
+            "models": payload.models([means, *(rows for rows in layers.values() if rows is not None)]),
             "made_from": [{"file": p.name, "sha256": file_sha256(p)[: payload.DIGEST_LENGTH]} for p in tables],
         }
-        output.write_text(page.build(payloads, title=args.title), "utf-8")
+        plain = payload.plain_tables(means, layers["accuracies"], metric=args.metric)
+        output.write_text(page.build(payloads, title=args.title, links=links, plain=plain), "utf-8")
 
 
-def _rows(paths: list[Path], columns: tuple[str, ...]) -> pd.DataFrame | None:
-    return tidy.read(paths, columns, where=[]) if paths else None
+def _rows(paths: list[Path], columns: tuple[str, ...], where: Sequence[str] = ()) -> pd.DataFrame | None:
+    return tidy.read(paths, columns, where=list(where)) if paths else None
 
 
 def _facts(paths: list[Path]) -> pd.DataFrame:
@@ -83,18 +108,11 @@ def _facts(paths: list[Path]) -> pd.DataFrame:
 
     from embscale.explorer.payload import FACT_COLUMNS
 
-    frames = [pd.DataFrame(columns=list(FACT_COLUMNS)), *(pd.read_csv(path) for path in paths)]
+    frames = [pd.DataFrame(columns=list(FACT_COLUMNS)), *(tidy.load(path) for path in paths)]
     for path, frame in zip(paths, frames[1:], strict=True):
         if missing := set(FACT_COLUMNS) - set(frame):
             raise EmbscaleError(f"{path}: no column {min(missing)!r}; it has {', '.join(map(str, frame))}")
     return pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
-
-
-def _pair(text: str) -> tuple[str, Path]:
-    suite, equals, folder = text.partition("=")
-    if not (suite and equals and folder):
-        raise EmbscaleError(f"--tokenizer {text}: expected SUITE=FOLDER")
-    return suite, Path(folder)
 
 
 def _speller(folder: Path) -> Callable[[int], str]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embscale.cli._note import write_with_provenance
+from embscale.cli._numbers import positive
 from embscale.errors import EmbscaleError
 from embscale.provenance.artifacts import file_sha256, note_path, read_note
 
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_positions,
         help="the rows as block 1 receives them, in float32; learned positions: none, mean, or one position from 0",
     )
-    parser.add_argument("--max-table-gb", type=float, help="refuse a larger table (1 GB is 10^9 bytes)")
+    parser.add_argument("--max-table-gb", type=positive, help="refuse a larger table (1 GB is 10^9 bytes)")
     parser.add_argument(
         "-o",
         "--output",
@@ -129,6 +130,7 @@ def _extract_from_hub(args: argparse.Namespace) -> None:
             part = args.output.with_name(f".{args.output.name}.{digest[:12]}.part")
             extraction.stream(source, location, part, metadata)
             part.replace(output)
+            extraction.digests_of(part).unlink()
             facts |= _finish(args, source, output)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from pathlib import Path
 
 from embscale.cli import _layers
@@ -23,18 +24,19 @@ def run(args: argparse.Namespace) -> None:
     """Fit every cell in both designs, write rows."""
     from embscale.layers import designs, examples, hidden_states, probes
     from embscale.progress import progress
-    from embscale.rows import tidy
 
     settings = _layers.settings(args, epochs=args.epochs)
     facts = {"device": settings.device}
-    with write_with_provenance(args, inputs=[args.states], outputs=[args.output], facts=facts) as (path,):
+    with (
+        _layers.GrowingRows({args.output: probes.COLUMNS}) as growing,
+        write_with_provenance(args, inputs=[args.states], outputs=[args.output], facts=facts) as paths,
+    ):
         states = examples.load_if_fits(hidden_states.load(args.states), memory_gb=args.memory_gb)
         used = examples.mask_from(states, first_position=args.first_position)
         keys = _layers.keys(args, states, used)
-        frames = []
-        report = progress("cells", len(args.classifiers) * len(args.windows) * len(args.counts) * 2)
-        for classifier in args.classifiers:
-            for cell in designs.grid(
+        # All grids are checked before the first fit.
+        grids = [
+            designs.grid(
                 states,
                 used,
                 settings,
@@ -44,12 +46,17 @@ def run(args: argparse.Namespace) -> None:
                 counts=args.counts,
                 seeds=args.seeds,
                 name=args.model,
-            ):
-                described = keys | cell.condition.described() | {"trained_on": args.texts, "design": cell.design}
-                described |= {"tokens": cell.tokens, "texts_count": cell.texts_count}
-                rows = probes.classifier_rows(
-                    cell.fits, args.seeds, states.classes, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed
-                )
-                frames.append(rows.assign(**described))
-                report(len(frames), f"{classifier}: {cell.tokens} tokens of {cell.texts_count} texts, {cell.design}")
-        tidy.write(probes.concat_rows(frames, probes.COLUMNS), path)
+            )
+            for classifier in args.classifiers
+        ]
+        report = progress("cells", len(args.classifiers) * len(args.windows) * len(args.counts) * 2)
+        for done, cell in enumerate(itertools.chain(*grids), 1):
+            described = keys | cell.condition.described() | {"trained_on": args.texts, "design": cell.design}
+            described |= {"tokens": cell.tokens, "texts_count": cell.texts_count}
+            rows = probes.classifier_rows(
+                cell.fits, args.seeds, states.classes, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed
+            )
+            growing.add(rows.assign(**described))
+            name = f"{cell.condition.classifier}: {cell.tokens} tokens of {cell.texts_count} texts, {cell.design}"
+            report(done, name)
+        growing.write(paths)

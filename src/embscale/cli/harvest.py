@@ -120,13 +120,8 @@ def _files(
         folder / "queries.jsonl": beir.jsonl_bytes({"_id": query.name, "text": query.text} for query in task.queries),
     }
     for name, chosen in (("test", False), ("dev", True)):
-        lines = (
-            f"{query.name}\t{relevant}\t1\n"
-            for query in task.queries
-            for relevant in query.relevant
-            if (query.name in dev) == chosen
-        )
-        contents[folder / "qrels" / f"{name}.tsv"] = ("query-id\tcorpus-id\tscore\n" + "".join(lines)).encode()
+        judged = {query: grades for query, grades in task.qrels().items() if (query in dev) == chosen}
+        contents[folder / "qrels" / f"{name}.tsv"] = beir.qrels_bytes(judged)
     facts = {
         "documents": dict(sorted(Counter(row["metadata"]["split"] for row in documents).items())),
         "queries": {"dev": len(dev), "test": len(task.queries) - len(dev)},

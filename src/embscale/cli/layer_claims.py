@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from embscale.cli._note import write_with_provenance
-from embscale.errors import EmbscaleError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 KINDS = {
     "probes": "from embscale probe",
@@ -19,10 +14,9 @@ KINDS = {
     "ablations": "from embscale ablate",
     "structure": "from embscale geometry",
     "quality": "from embscale reductions",
+    "repeated": "from embscale faithful-layers",
 }
-TABLES = ("layer_claims", "layer_claims_not_run", "layer_comparison")
-# Columns that are names even where they look like numbers.
-NAMES = ("seed", "layer", "model", "suite", "texts", "trained_on", "layer_a", "layer_b")
+TABLES = ("layer_claims_not_run", "layer_comparison")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,19 +32,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, test, correct, write."""
+    import pandas as pd
+
     from embscale.claims import layer_claims, published_scores, verdicts
+    from embscale.rows import tidy
 
     paths = {kind: getattr(args, kind) for kind in KINDS}
     inputs = [*(path for several in paths.values() for path in several), args.claims, published_scores.LAYERS_FILE]
     outputs = [args.output, *(args.tables / f"{name}.md" for name in TABLES)]
-    with write_with_provenance(args, inputs=inputs, outputs=outputs) as (
-        csv,
-        run_,
-        not_run,
-        compared,
-    ):
+    with write_with_provenance(args, inputs=inputs, outputs=outputs) as (csv, not_run, compared):
         entries = verdicts.load(args.claims, layer_claims.STATISTICS)
-        frames = {kind: _read(several) for kind, several in paths.items() if several}
+        frames = {
+            kind: pd.concat(map(tidy.load, several), ignore_index=True) for kind, several in paths.items() if several
+        }
         ledger = layer_claims.ledger(
             entries,
             frames,
@@ -60,20 +54,6 @@ def run(args: argparse.Namespace) -> None:
             command=verdicts.recomputed_by(args.command, args.output),
         )
         ledger.to_csv(csv, index=False)
-        run_.write_text(verdicts.claims_table(ledger), "utf-8")
         not_run.write_text(verdicts.not_run_table(ledger), "utf-8")
-        rows = layer_claims.read(frames)
-        both = layer_claims.beside_published(rows["probes"], rows["grid"])
+        both = layer_claims.beside_published(layer_claims.read(frames))
         compared.write_text(published_scores.layer_comparison_table(both), "utf-8")
-
-
-def _read(paths: list[Path]) -> pd.DataFrame:
-    import pandas as pd
-
-    frames = []
-    for path in paths:
-        try:
-            frames.append(pd.read_csv(path, dtype=dict.fromkeys(NAMES, "str"), keep_default_na=True))
-        except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
-            raise EmbscaleError(f"{path}: not a table of comma-separated values ({error}); make it again") from error
-    return pd.concat(frames, ignore_index=True)

@@ -18,6 +18,7 @@ from typing import Any
 
 from embscale.cli._length import add_length, tokens_of
 from embscale.cli._note import write_with_provenance
+from embscale.cli._numbers import natural
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 from embscale.parameters.layers import Forward
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add(parser, Forward, defaults=flags.section("layers"))
     parser.add_argument("--suite", default="own", help="recorded in the rows")
     parser.add_argument("--model", required=True, help="the same")
-    parser.add_argument("--run", type=int, help="the same; the seed of the training run")
+    parser.add_argument("--run", type=natural, help="the same; the seed of the training run")
     parser.add_argument("--tokenizer-name", help="the same; default: the name of the file of tokens")
     flags.add(parser, ClusterSeed, defaults=flags.section("scores"))
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="SCORES.parquet", help="a row per query")

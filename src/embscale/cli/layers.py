@@ -5,7 +5,7 @@ FOLDER gets states.safetensors, tidy rows (probes.csv, confusion.csv, curves.csv
 quality.csv) and figures (accuracy, confusion, norms, PCA), each with the note of the command that made it; those
 commands are states, probe, geometry, reductions and draw, which a study runs one by one.
 
-    embscale layers CHECKPOINT --texts texts.jsonl --tokens 32 --texts-count 200 --split text -o FOLDER
+    embscale layers CHECKPOINT --texts texts.jsonl [--tokens 32 --texts-count 200 --split text -o FOLDER]
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from embscale import cli
 from embscale.cli._keys import OfTied
+from embscale.cli._numbers import count
 from embscale.parameters import flags
 from embscale.parameters.layers import (
     Choice,
@@ -67,24 +68,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tokenizer", type=Path, metavar="FOLDER", help="holds tokenizer.json (the checkpoint's)")
     parser.add_argument("--text-split", metavar="NAME", help="keep only the rows whose metadata.split is NAME (all)")
-    parser.add_argument("--min-tokens", type=int, help="texts with fewer are passed over and counted (--tokens)")
+    parser.add_argument("--min-tokens", type=count, help="texts with fewer are passed over and counted (--tokens)")
     parser.add_argument("--suite", default="own", help="recorded in the output (own)")
     parser.add_argument("--step", default="main", help="recorded in the output (main, which is not known)")
     parser.add_argument("--model", help="recorded in the output (the checkpoint's folder)")
-    defaults = flags.section("layers") | flags.section("layers", "geometry") | flags.section("layers", "reductions")
-    required = ("tokens", "texts_count")
-    values = {name: value for name, value in (defaults | BRIEF).items() if name not in required}
-    flags.add(parser, *GROUPS, defaults=values)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="for rows and figures")
+    layers = flags.section("layers")
+    defaults = layers | flags.section("layers", "geometry") | flags.section("layers", "reductions") | BRIEF
+    flags.add(parser, *GROUPS, defaults=defaults | {"split": layers["splits"][0]} if layers else defaults)
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="for rows and figures (layers-MODEL)")
 
 
 def run(args: argparse.Namespace) -> None:
     """Run each command with its share of the flags."""
-    folder: Path = args.output
+    model = args.model or args.checkpoint.resolve().name
+    folder: Path = args.output or Path(f"layers-{model}")
     stored = folder / "states.safetensors"
     faithful = ["sgd"] if args.faithful and "sgd" not in args.classifiers else []
     given = vars(args) | {
-        "model": args.model or args.checkpoint.resolve().name,
+        "model": model,
         "tokenizer": args.tokenizer or args.checkpoint,
         "classifiers": [*args.classifiers, *faithful],
         "min_tokens": args.tokens if args.min_tokens is None else args.min_tokens,

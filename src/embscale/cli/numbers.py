@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from embscale.cli._note import write_with_provenance
+from embscale.cli._numbers import count
 from embscale.cli._rows import add_where
 from embscale.provenance.artifacts import note_path, read_note
 from embscale.rows import tidy
@@ -31,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="crossings.csv and others, from embscale ladder-answers",
     )
     parser.add_argument("--answers-of", required=True, metavar="STUDY", help="that the answers are of")
+    parser.add_argument(
+        "--claims", type=Path, nargs="+", required=True, metavar="CSV", help="ledgers, from embscale claims and others"
+    )
     parser.add_argument("--inventory", type=Path, required=True, help="from embscale inventory")
     parser.add_argument(
         "--other-tasks", type=Path, action="append", default=[], metavar="CSV", help="from embscale evaluate"
@@ -43,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--compared", type=Path, nargs="+", required=True, help="from embscale compare-tables")
     parser.add_argument("--losses", type=Path, nargs="+", required=True, help="from embscale train")
-    parser.add_argument("--vocab-size", type=int, required=True)
+    parser.add_argument("--vocab-size", type=count, required=True)
     parser.add_argument("--kept", type=Path, required=True, metavar="FOLDER", help="from embscale keep")
     parser.add_argument(
         "--recorded", type=Path, required=True, metavar="FOLDER", help="the same, as recorded; need not exist"
@@ -67,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     from embscale.claims import published_scores
     from embscale.primer.numbers import primer_numbers
     from embscale.provenance import kept_results
-    from embscale.report import compared_numbers, numbers
+    from embscale.report import compared_numbers, findings, numbers
 
     notes = [note_path(figure) for figure in args.figures]
     qrels = args.task / "qrels" / "test.tsv"
@@ -78,6 +82,7 @@ def run(args: argparse.Namespace) -> None:
         args.differences,
         *args.answers,
         published_scores.REFERENCES_FILE,
+        *args.claims,
         args.inventory,
         *args.other_tasks,
         *args.probes,
@@ -98,26 +103,36 @@ def run(args: argparse.Namespace) -> None:
         training = [read_note(note_path(path)) for path in args.losses]
         losses: dict[int, list[pd.DataFrame]] = {}
         for path, note in zip(args.losses, training, strict=True):
-            losses.setdefault(note["params"]["width"], []).append(pd.read_csv(path))
+            losses.setdefault(note["params"]["width"], []).append(tidy.load(path))
+        tokens = max(int(rows["tokens"].max()) for several in losses.values() for rows in several)
+        of_answers = {path.stem: tidy.read([path], (), where=[]) for path in args.answers}
+        own = args.answers_of == args.study
         values = {
             "study": args.study,
+            "findings": findings.variables(
+                rows,
+                differences,
+                probes,
+                of_answers["crossings"],
+                of_answers["curves"],
+                [tidy.read([path], (), where=[]) for path in args.claims],
+                main={**main, "length": args.length},
+                tokens=tokens,
+                recorded="" if own else args.answers_of,
+            ),
             "corpus": numbers.corpus_numbers(
                 list(beir.read_jsonl(inputs[0])),
-                pd.read_csv(qrels, sep="\t"),
+                beir.read_qrels(qrels),
                 read_note(note_path(beir.corpus_file(args.task)))["facts"],
             ),
             "scores": numbers.score_numbers(rows, differences, **main, length=args.length),
-            "answers": answers(
-                {path.stem: tidy.read([path], (), where=[]) for path in args.answers},
-                study=args.answers_of,
-                own=args.answers_of == args.study,
-            ),
+            "answers": answers(of_answers, study=args.answers_of, own=own),
             "layers": numbers.layer_numbers(probes, args.texts),
             "layer_scores": numbers.layer_score_numbers(tidy.read([args.layer_scores], (), where=[])),
             "compared": compared_numbers.variables(tidy.read(args.compared, (), where=[])),
             "primer": primer_numbers(**{path.stem: tidy.read([path], (), where=[]) for path in args.primer}),
             "ladder": {name: str(training[0]["params"][name]) for name in ("blocks", "steps", "context", "batch")}
-            | {"tokens": f"{max(int(rows['tokens'].max()) for several in losses.values() for rows in several):,}"},
+            | {"tokens": f"{tokens:,}"},
             "record": kept_results.variables(args.kept, args.recorded),
             "versions": training[0]["libraries"],
         }
@@ -129,7 +144,7 @@ def run(args: argparse.Namespace) -> None:
             numbers.reference_table(published_scores.references()),
             numbers.layer_table(probes),
             numbers.ladder_table(losses, args.vocab_size),
-            numbers.suites_table(pd.read_csv(args.inventory)),
+            numbers.suites_table(tidy.load(args.inventory)),
             numbers.other_tasks_table(tidy.read(args.other_tasks, (), where=[]) if args.other_tasks else None),
             numbers.provenance_table(read_notes),
         )

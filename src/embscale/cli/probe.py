@@ -23,37 +23,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit one classifier per condition and seed; write rows, confusion counts and curves."""
+    import pandas as pd
+
     from embscale.layers import examples, hidden_states, probes
     from embscale.progress import progress
-    from embscale.rows import tidy
 
     outputs = [args.output, args.confusion, args.curves]
+    columns = (probes.COLUMNS, probes.CONFUSION_COLUMNS, probes.CURVE_COLUMNS)
     settings = _layers.settings(args, epochs=args.epochs, tree_depth=args.tree_depth)
     facts = {"device": settings.device}
-    with write_with_provenance(args, inputs=[args.states], outputs=outputs, facts=facts) as paths:
-        states = examples.load_if_fits(hidden_states.load(args.states), memory_gb=args.memory_gb)
+    with (
+        _layers.GrowingRows(dict(zip(outputs, columns, strict=True))) as growing,
+        write_with_provenance(args, inputs=[args.states], outputs=outputs, facts=facts) as paths,
+    ):
+        states = hidden_states.load(args.states)
         used = examples.mask_from(states, first_position=args.first_position)
+        conditions = probes.conditions(args.classifiers, args.splits, args.inputs, args.controls)
+        probes.check(states, used, conditions, settings, seeds=args.seeds)
+        states = examples.load_if_fits(states, memory_gb=args.memory_gb)
         keys = _layers.keys(args, states, used)
         layers, bootstrap = states.classes, {"resamples": args.bootstrap_resamples, "seed": args.bootstrap_seed}
-        conditions = probes.conditions(args.classifiers, args.splits, args.inputs, args.controls)
-        rows, confusion, curves = [], [], []
-        found = {}
+        found: dict[probes.Condition, list[probes.Fit]] = {}
         report = progress("conditions", len(conditions))
         for done, condition in enumerate(conditions, 1):
             fits = probes.run(states, used, condition, settings, seeds=args.seeds, name=args.model)
-            described = keys | condition.described() | {"trained_on": args.texts}
-            rows.append(probes.classifier_rows(fits, args.seeds, layers, **bootstrap).assign(**described))
-            confusion.append(probes.confusion(fits, args.seeds, layers).assign(**described))
-            curves.append(probes.curves(fits, args.seeds).assign(**described))
+            rows = [probes.classifier_rows(fits, args.seeds, layers, **bootstrap)]
             found[condition] = fits
             if (counterpart := condition.with_means) in found:
-                share = probes.mean_shift_share(found[counterpart], fits, args.seeds, layers, **bootstrap)
-                rows.append(share.assign(**described))
+                rows.append(probes.mean_shift_share(found[counterpart], fits, args.seeds, layers, **bootstrap))
+            described = keys | condition.described() | {"trained_on": args.texts}
+            frames = pd.concat(rows), probes.confusion(fits, args.seeds, layers), probes.curves(fits, args.seeds)
+            growing.add(*(frame.assign(**described) for frame in frames))
             report(done, " ".join(condition))
-        for path, frames, columns in zip(
-            paths,
-            (rows, confusion, curves),
-            (probes.COLUMNS, probes.CONFUSION_COLUMNS, probes.CURVE_COLUMNS),
-            strict=True,
-        ):
-            tidy.write(probes.concat_rows(frames, columns), path)
+        growing.write(paths)

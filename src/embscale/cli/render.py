@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from embscale.cli import _pairs
 from embscale.cli._note import write_with_provenance
-from embscale.errors import EmbscaleError
 from embscale.report.machine import machine
 from embscale.report.pandoc import DESIGN
 from embscale.report.render import CHOICES, choose, render
@@ -18,6 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_page(parser)
     add_inputs(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html", help="the page")
+    parser.add_argument(
+        "--appendix",
+        metavar="URL",
+        help="the folder with the pages by chapter, which then hold the sections marked .own-page in the page's place",
+    )
     parser.add_argument("--renderer", choices=CHOICES, required=True, help="the program that renders the page")
 
 
@@ -41,6 +46,7 @@ def add_page(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--commit", default="not known", help="state of the repository, shown on the page (default: %(default)s)"
     )
+    parser.add_argument("--date", help="of that state, YYYY-MM-DD, shown on the page")
     parser.add_argument(
         "--data",
         default="data",
@@ -48,13 +54,12 @@ def add_page(parser: argparse.ArgumentParser) -> None:
         help="the folder with the rows behind the figures, for {{< meta data >}} (default: %(default)s)",
     )
     parser.add_argument(
-        "--link",
-        dest="links",
-        action="append",
-        default=[],
-        metavar="TITLE=URL",
-        help="another page of the site, for the navigation; repeatable",
+        "--explorer",
+        default="explorer.html",
+        metavar="URL",
+        help="the explorer, for {{< meta explorer >}} (default: %(default)s)",
     )
+    _pairs.add_links(parser)
 
 
 def page_metadata(args: argparse.Namespace) -> dict[str, Any]:
@@ -63,11 +68,10 @@ def page_metadata(args: argparse.Namespace) -> dict[str, Any]:
     Raises:
         EmbscaleError: a link is not of the form TITLE=URL.
     """
-    pairs = [text.partition("=") for text in args.links]
-    if wrong := ["".join(pair) for pair in pairs if not all(pair)]:
-        raise EmbscaleError(f"--link {wrong[0]}: expected TITLE=URL")
-    links = [{"title": title, "url": url} for title, _, url in pairs]
-    return {"commit": args.commit, "data": args.data, "links": links, "machine": machine()}
+    links = [{"title": title, "url": url} for title, url in _pairs.links(args.links)]
+    date = {"date": args.date} if args.date else {}
+    places = {"data": args.data, "explorer": args.explorer}
+    return {"commit": args.commit, **places, "links": links, "machine": machine(), **date}
 
 
 def run(args: argparse.Namespace) -> None:
@@ -77,4 +81,4 @@ def run(args: argparse.Namespace) -> None:
     inputs = [args.source, *args.input, *DESIGN]
     facts = {"machine": extra["machine"], "renderer": renderer.label}
     with write_with_provenance(args, inputs=inputs, outputs=[args.output], facts=facts) as [page]:
-        page.write_bytes(render(args.source, renderer, **extra).encode("utf-8"))
+        page.write_bytes(render(args.source, renderer, args.appendix, **extra).encode("utf-8"))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from embscale.cli._length import ALL, length, tokens_of
 from embscale.cli._note import write_with_provenance
+from embscale.cli._numbers import count, natural
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 from embscale.parameters.kinds import Device, SpecialTokens
@@ -85,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=length,
         help="first tokens of each document that count (all); of several lengths, variants are scored at the first",
     )
-    parser.add_argument("--max-length", type=int, help="tokens after which a text is cut (2048)")
+    parser.add_argument("--max-length", type=count, help="tokens after which a text is cut (2048)")
     parser.add_argument(
         "--faithful",
         action="store_true",
@@ -94,9 +95,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=get_args(Device), default="auto")
     parser.add_argument("--suite", default="own", help="recorded in the rows of tables from files")
     parser.add_argument("--model", help="the same; default: the file's name")
-    parser.add_argument("--run", type=int, help="the same; the seed of the training run")
+    parser.add_argument("--run", type=natural, help="the same; the seed of the training run")
     parser.add_argument(
-        "--shuffle-seed", type=int, help="also score the last table with its rows shuffled, in all variants"
+        "--shuffle-seed", type=natural, help="also score the last table with its rows shuffled, in all variants"
     )
     parser.add_argument("--tokenizer-name", help="recorded in the rows; default: the folder's name")
     flags.add(parser, Bootstrap, defaults=flags.section("scores"))
@@ -159,6 +160,11 @@ def run(args: argparse.Namespace) -> None:
         # A table that has to be drawn or computed is made once and shared by all tasks.
         used = functools.reduce(np.union1d, (scorer.rows for scorer, _, _ in tasks))
         for job in jobs:
+            if isinstance(job, engine.Job) and 0 < job.rows <= used.max(initial=0):
+                raise EmbscaleError(
+                    f"{job.name}: {job.rows} rows, but the texts hold token {used.max()} of the tokenizer "
+                    f"{args.tokenizer_name}; give the tokenizer that belongs to the table"
+                )
             if tokenizer and isinstance(job, engine.Job):
                 named_tables.note_unused_rows(job.name, job.rows, tokenizer)
         report = progress("score", len(jobs))

@@ -8,7 +8,7 @@ from pathlib import Path
 from embscale.cli._note import write_with_provenance
 from embscale.parameters import flags
 from embscale.parameters.corpus import Vocabulary
-from embscale.texts import beir
+from embscale.texts import beir, samples
 from embscale.texts.splits import TRAIN
 from embscale.texts.tokens import END_OF_TEXT
 
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> None:
     from transformers import PreTrainedTokenizerFast
 
     source = beir.corpus_file(args.corpus)
-    texts = (row["text"] for row in beir.read_jsonl(source) if row["metadata"]["split"] == TRAIN)
+    texts = samples.read_texts(source, split=TRAIN).values()
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

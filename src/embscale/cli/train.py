@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from embscale.cli._note import write_with_provenance
+from embscale.cli._numbers import count
 from embscale.errors import EmbscaleError
 from embscale.parameters import flags
 from embscale.parameters.corpus import TableRows
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", type=Path, required=True, metavar="FOLDER", help="a folder in the BEIR format")
     parser.add_argument("--tokens", type=Path, required=True, help="the corpus tokenised by embscale tokenize")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--width", type=int, required=True, help="columns of the embedding table")
+    parser.add_argument("--width", type=count, required=True, help="columns of the embedding table")
     parser.add_argument(
         "--positions", choices=POSITIONS, required=True, help="rotary in GPT-NeoX blocks, or learned in GPT-2's"
     )

@@ -34,14 +34,16 @@ def run(args: argparse.Namespace) -> None:
         raise EmbscaleError("--states: give two or more, each with a name of its own")
     settings = _layers.settings(args)
     facts = {"device": settings.device}
-    with write_with_provenance(args, inputs=list(paths.values()), outputs=[args.output], facts=facts) as (path,):
+    with (
+        _layers.GrowingRows({args.output: probes.COLUMNS}) as growing,
+        write_with_provenance(args, inputs=list(paths.values()), outputs=[args.output], facts=facts) as outputs,
+    ):
         sources = {name: hidden_states.load(file) for name, file in paths.items()}
         keys = {
             name: _layers.keys(args, states, examples.mask_from(states, first_position=args.first_position), texts=name)
             for name, states in sources.items()
         }
         layers = next(iter(sources.values())).classes
-        frames = []
         for cell in designs.transfer(
             sources, settings, first_position=args.first_position, seeds=args.seeds, name=args.model
         ):
@@ -49,8 +51,8 @@ def run(args: argparse.Namespace) -> None:
             rows = probes.classifier_rows(
                 cell.fits, args.seeds, layers, resamples=args.bootstrap_resamples, seed=args.bootstrap_seed
             )
-            frames.append(rows.assign(**described))
-        probes.concat_rows(frames, probes.COLUMNS).to_csv(path, index=False)
+            growing.add(rows.assign(**described))
+        growing.write(outputs)
 
 
 def _named(given: str) -> tuple[str, Path]:

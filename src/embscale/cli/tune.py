@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from embscale.cli._length import add_length, tokens_of
 from embscale.cli._note import write_with_provenance
+from embscale.cli._numbers import count
 from embscale.cli._static import WORDS, add_corpus, add_method
 from embscale.cli._static import train as train_static
 from embscale.errors import EmbscaleError
@@ -25,6 +26,7 @@ from embscale.parameters.scores import Bootstrap
 from embscale.parameters.training import LANGUAGE_MODEL, METHODS, Grid, Recipe, RunSeed, Steps
 from embscale.progress import progress
 from embscale.provenance.artifacts import file_sha256, note_path, read_note
+from embscale.rows import tidy
 from embscale.texts import beir, streams, tokens
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         method_parser = methods.add_parser(method, help=words, description=f"Tune one setting: {words}.")
         add_corpus(method_parser)
         if method == LANGUAGE_MODEL:
-            method_parser.add_argument("--dim", type=int, required=True, help="columns of the table")
+            method_parser.add_argument("--dim", type=count, required=True, help="columns of the table")
             flags.add(method_parser, TableRows, Recipe, Steps, RunSeed)
             method_parser.add_argument(
                 "--run",
@@ -143,8 +145,6 @@ def _loss_of_run(args: argparse.Namespace, losses: Path) -> float:
     Raises:
         EmbscaleError: the run was trained in another way than the flags ask for.
     """
-    import pandas as pd
-
     note = read_note(note_path(losses))
     wanted = vars(flags.read(args, Recipe)) | {"steps": args.steps, "seed": args.seed, "vocab_size": args.vocab_size}
     wanted |= {"width": args.dim, "positions": "rotary"}
@@ -155,7 +155,7 @@ def _loss_of_run(args: argparse.Namespace, losses: Path) -> float:
             )
     if file_sha256(args.tokens) not in note["inputs"].values():
         raise EmbscaleError(f"{losses}: of a run on other tokens than {args.tokens}; give another or no --run")
-    rows = pd.read_csv(losses).set_index("step")
+    rows = tidy.load(losses).set_index("step")
     return float(rows.loc[args.steps, "heldout_loss"])
 
 

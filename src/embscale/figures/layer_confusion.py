@@ -11,17 +11,22 @@ from embscale.rows.labels import PERCENT
 from embscale.rows.selection import MAIN_RUN, main_split
 
 COLUMNS = (
-    "model", "width", "classifier", "split", "input", "control", "true_layer", "predicted_layer", "count"
+    "suite", "model", "step", "width", "classifier", "split", "input", "control", "true_layer", "predicted_layer",
+    "count",
 )  # fmt: skip
 
 WRITTEN = 13  # layers up to which numbers stand in the cells
+
+
+def _widest(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["width"] == rows["width"].max()]
 
 
 def _table(rows: pd.DataFrame) -> pd.DataFrame:
     """Percent of each true layer's vectors by predicted layer, all seeds together."""
     for column, value in (MAIN_RUN | {"split": main_split(rows)}).items():
         rows = rows[rows[column] == value]
-    rows = rows[rows["width"] == rows["width"].max()]
+    rows = _widest(rows)
     layers = list(dict.fromkeys(rows["true_layer"]))
     counts = rows.pivot_table(index="true_layer", columns="predicted_layer", values="count", aggfunc="sum")
     counts = counts.loc[layers, layers]
@@ -34,12 +39,10 @@ def draw(rows: pd.DataFrame) -> Figure:
     size = len(table)
     figure = theme.figure(height=min(6.5, 1.6 + 0.55 * size))
     axes = figure.subplots()
-    image = axes.imshow(table, cmap="viridis", vmin=0, vmax=100, aspect="auto")
+    image = axes.imshow(table, cmap=theme.HEAT, vmin=0, vmax=100, aspect="auto")
     if size <= WRITTEN:
         for (row, column), number in np.ndenumerate(table.to_numpy()):
-            axes.text(
-                column, row, f"{number:.1f}", ha="center", va="center", color="white" if number < 62 else theme.INK
-            )
+            axes.text(column, row, f"{number:.1f}", ha="center", va="center", color=theme.ON_HEAT)
     step = max(1, size // WRITTEN)
     names = [layer.replace("embedding", "table").replace("block ", "") for layer in table.index][::step]
     axes.set_xticks(range(0, size, step), names)
@@ -67,3 +70,10 @@ def describe(rows: pd.DataFrame) -> str:
         f"Table of the layers that a linear classifier names, by true layer. Named correctly: {right}. The most "
         f"frequent mistake: {wrong.max():.1f} % of {table.index[row]} are taken for {table.columns[column]}."
     )
+
+
+def explorer(rows: pd.DataFrame) -> dict[str, str]:
+    """The same in the explorer, which knows a model by its suite, name and step."""
+    shown = _widest(rows).iloc[0]
+    step = "" if pd.isna(shown["step"]) else f", step {int(shown['step'])}"
+    return {"view": "layers", "model": f"{shown['suite']}/{shown['model']}{step}", "split": main_split(rows)} | MAIN_RUN

@@ -57,7 +57,7 @@ def draw(rows: pd.DataFrame) -> Figure:
 
 
 def _heat_map(axes: Axes, values: pd.DataFrame) -> Any:  # noqa: ANN401 (matplotlib's image)
-    image = axes.imshow(values.to_numpy(), vmin=0, vmax=1, cmap="viridis")
+    image = axes.imshow(values.to_numpy(), vmin=0, vmax=1, cmap=theme.HEAT)
     axes.grid(visible=False)
     layers = values.columns.tolist()
     name_layers(axes, np.arange(len(layers)), layers)
@@ -65,8 +65,7 @@ def _heat_map(axes: Axes, values: pd.DataFrame) -> Any:  # noqa: ANN401 (matplot
     axes.set_yticks(axes.get_xticks(), [layer_name(layers[int(i)]) for i in axes.get_xticks()])
     if len(layers) <= ANNOTATED:
         for (i, j), value in np.ndenumerate(values.to_numpy()):
-            ink = theme.INK if value > 0.6 else "white"
-            axes.text(j, i, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
+            axes.text(j, i, f"{value:.2f}", ha="center", va="center", color=theme.ON_HEAT, fontsize=8)
     return image
 
 

@@ -30,12 +30,11 @@ def draw(rows: pd.DataFrame) -> Figure:
     figure = theme.figure(height=1.4 + 0.62 * len(value))
     axes = figure.subplots()
     lowest = float(value.to_numpy().min())
-    axes.imshow(value, cmap="viridis", vmin=lowest - (100 - lowest) / 2, vmax=100, aspect="auto")
+    axes.imshow(value, cmap=theme.HEAT, vmin=lowest - (100 - lowest) / 2, vmax=100, aspect="auto")
     for (row, column), number in np.ndenumerate(value.to_numpy()):
-        colour = "white" if number < lowest + (100 - lowest) / 3 else theme.INK
-        axes.text(column, row - 0.1, f"{number:.1f}", ha="center", va="center", color=colour, fontsize=12)
-        between = f"{low.iloc[row, column]:.1f} to {high.iloc[row, column]:.1f}"
-        axes.text(column, row + 0.26, between, ha="center", va="center", color=colour, fontsize=10)
+        axes.text(column, row - 0.22, f"{number:.1f}", ha="center", va="center", color=theme.ON_HEAT, fontsize=12)
+        between = f"{low.iloc[row, column]:.1f} to\n{high.iloc[row, column]:.1f}"
+        axes.text(column, row + 0.18, between, ha="center", va="center", color=theme.ON_HEAT, fontsize=8)
     axes.set_xticks(range(value.shape[1]), list(value.columns))
     axes.set_yticks(range(len(value)), list(value.index))
     axes.set_xlabel("tested on")

@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 
 from embscale.plotting import tables, theme
 from embscale.rows.labels import PERCENT, REFERENCE_NAMES, metric_label
-from embscale.rows.selection import random_tables, references
+from embscale.rows.selection import LADDER, random_tables, references
+from embscale.rows.treatments import FULL
 
 COLUMNS = ("model", "width", "table", "treatment", "metric", "value", "ci_low", "ci_high", "runs", "n", "clusters")
 LEVELS = ("overlap", "chance")
@@ -44,3 +45,13 @@ def describe(rows: pd.DataFrame) -> str:
         f"of columns: from {first['value'] * PERCENT:.2f} with {first['width']:.0f} columns to "
         f"{last['value'] * PERCENT:.2f} with {last['width']:.0f}. Without a table: {', '.join(words) or 'not run'}."
     )
+
+
+def explorer(rows: pd.DataFrame) -> dict[str, str | list[str]]:
+    """The same in the explorer."""
+    shown: dict[str, str | list[str]] = {
+        "suite": LADDER,
+        "variant": FULL,
+        "beside": ["intervals", "random", "reference"],
+    }
+    return {"view": "tables", "measure": "score", "metric": str(rows["metric"].iloc[0]), "x": "width"} | shown

@@ -73,3 +73,13 @@ def describe(rows: pd.DataFrame) -> str:
         f"Lines of {metric_label(rows)} against the width of the model on a logarithmic axis, a panel for each task. "
         f"{'; '.join(parts)}."
     )
+
+
+def explorer(rows: pd.DataFrame) -> dict[str, str | list[str]]:
+    """The same in the explorer."""
+    shown: dict[str, str | list[str]] = {
+        "suite": LADDER,
+        "variant": FULL,
+        "beside": ["intervals", "random", "reference"],
+    }
+    return {"view": "tables", "measure": "score", "metric": str(rows["metric"].iloc[0]), "x": "width"} | shown

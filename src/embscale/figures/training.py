@@ -98,3 +98,9 @@ def _words(crossed: float) -> str:
     if np.isinf(crossed):
         return "not above random tables at the end"
     return f"above random tables for good after {tokens_label(crossed)} tokens" if crossed else "above from the start"
+
+
+def explorer(rows: pd.DataFrame) -> dict[str, str]:
+    """The same in the explorer."""
+    shown = {"metric": str(rows["metric"].iloc[0]), "suite": LADDER, "variant": FULL}
+    return {"view": "tables", "measure": "difference", "x": "tokens"} | shown

@@ -18,9 +18,9 @@ import pandas as pd
 from scipy import stats
 
 from embscale.layers.classifiers import LOGISTIC_REGRESSION, Linear, Settings, logistic_regression, predict
-from embscale.layers.examples import NO_CONTROL, RAW, Examples, Prepare, train_test_split
+from embscale.layers.examples import NO_CONTROL, RAW, Examples, Prepare
 from embscale.layers.hidden_states import HiddenStates
-from embscale.layers.probes import KEYS, Condition, Fit, fitted, interval_rows, warn
+from embscale.layers.probes import KEYS, Condition, Fit, check, fitted, interval_rows, parts, warn
 from embscale.statistics import repeated_splits
 
 COLUMNS = [
@@ -138,6 +138,17 @@ class Base:
             )
 
 
+def check_splits(
+    states: HiddenStates, used: np.ndarray, settings: Settings, *, split: str, seeds: Sequence[int]
+) -> None:
+    """Stop before the first fit if a later one cannot be made, inner folds included; see `probes.check`."""
+    condition = Condition(LOGISTIC_REGRESSION, split, RAW, NO_CONTROL)
+    check(states, used, [condition], settings, seeds=seeds)
+    for seed in seeds:
+        train, _ = parts(states, used, condition, settings, seed=seed)
+        check(states, np.asarray(train.any(axis=0)), [condition], settings, seeds=_inner_seeds(seed))
+
+
 def base(
     states: HiddenStates,
     used: np.ndarray,
@@ -166,8 +177,8 @@ def base(
     tests: list[Examples] = []
     fits: list[Fit] = []
     for seed in seeds:
-        parts = train_test_split(states, used, split=split, test_fraction=settings.test_fraction, seed=seed)
-        train, test = (Examples(states, part, settings.chunk) for part in parts)
+        masks = parts(states, used, condition, settings, seed=seed)
+        train, test = (Examples(states, mask, settings.chunk) for mask in masks)
         trains.append(train)
         tests.append(test)
         fits.append(fitted(condition, train, test, settings, seed=seed, start=fits[-1].fitted if fits else None))
@@ -175,8 +186,8 @@ def base(
     return Base(seeds, fits, trains, tests, condition, settings, resamples, bootstrap_seed)
 
 
-def ablations(found: Base, *, random_masks: int) -> pd.DataFrame:
-    """Run all ablations of one set of classifiers; seed ``all`` aggregates over seeds.
+def ablations(found: Base, *, random_masks: int) -> Iterator[pd.DataFrame]:
+    """Run all ablations of one set of classifiers, one after the other; seed ``all`` aggregates over seeds.
 
     Accuracies are means over all test vectors, with an interval over texts.  Quantities computed from weights are means
     over splits, with an interval that allows for the texts that their training sets share.
@@ -185,8 +196,8 @@ def ablations(found: Base, *, random_masks: int) -> pd.DataFrame:
         found: from `base`.
         random_masks: number of random sets of dimensions per seed and size.
 
-    Returns:
-        Rows with `COLUMNS`, except `KEYS` and ``split``.
+    Yields:
+        Rows of an experiment with `COLUMNS`, except `KEYS` and ``split``.
     """
     permuted = [
         permuted_loss(model, train, seed=seed)
@@ -201,7 +212,7 @@ def ablations(found: Base, *, random_masks: int) -> pd.DataFrame:
         prefixes(found),
         positions(found, BUCKET),
     )
-    return pd.DataFrame([row for rows in made for row in rows])
+    yield from map(pd.DataFrame, made)
 
 
 def weights_of(model: Linear, scale: str) -> np.ndarray:
@@ -421,15 +432,9 @@ def regularisation(found: Base, *, inverse_regularisations: Sequence[float]) -> 
     for seed, train, test in zip(found.seeds, found.trains, found.tests, strict=True):
         paths.append(_path(found, train, test, tried, seed=seed))
         scores = np.zeros(len(tried))
-        for fold in range(INNER_FOLDS):
-            parts = train_test_split(
-                train.states,
-                np.asarray(train.part.any(axis=0)),
-                split=found.condition.split,
-                test_fraction=found.settings.test_fraction,
-                seed=INNER_FOLDS * seed + fold,
-            )
-            fit_on, judge_on = (replace(train, part=part & train.part) for part in parts)
+        for inner in _inner_seeds(seed):
+            masks = parts(train.states, np.asarray(train.part.any(axis=0)), found.condition, found.settings, seed=inner)
+            fit_on, judge_on = (replace(train, part=mask & train.part) for mask in masks)
             path = _path(found, fit_on, judge_on, tried, seed=seed)
             scores += [(fit.predicted == fit.true).mean() for fit in path]
         chosen.append(int(scores.argmax()))
@@ -444,6 +449,11 @@ def regularisation(found: Base, *, inverse_regularisations: Sequence[float]) -> 
         yield keys | {"seed": str(seed), "metric": "inverse_regularisation", "value": tried[i]}
     predicted = [[path[i].predicted] for path, i in zip(paths, chosen, strict=True)]
     yield from (keys | row for row in found.accuracies(predicted))
+
+
+def _inner_seeds(seed: int) -> range:
+    """Seeds of the folds of a split's training set."""
+    return range(INNER_FOLDS * seed, INNER_FOLDS * (seed + 1))
 
 
 def _path(found: Base, train: Examples, test: Examples, values: Sequence[float], *, seed: int) -> list[Fit]:

@@ -13,10 +13,10 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from embscale.errors import EmbscaleError
-from embscale.layers.classifiers import LOGISTIC_REGRESSION, SGD, SGD_TEST_FRACTION, Settings
+from embscale.layers.classifiers import LOGISTIC_REGRESSION, SGD, Settings, check_memory
 from embscale.layers.examples import NO_CONTROL, RAW, Examples, load_if_fits, mask_from, thinned, train_test_split
 from embscale.layers.hidden_states import HiddenStates
-from embscale.layers.probes import Condition, Fit, fitted, warn
+from embscale.layers.probes import Condition, Fit, check, fitted, parts, warn
 
 AS_PUBLISHED = "as_published"
 MATCHED = "matched"
@@ -74,6 +74,8 @@ def grid(
 ) -> Iterator[Cell]:
     """Fit classifiers for every window and every number of texts, from one set of states.
 
+    All conditions are checked at once, before the first cell is asked for.
+
     The states of a shorter window are the first ones of a longer window: exactly so in a causal model, where no
     token sees a later one.  Smaller numbers of texts are prefixes of larger ones.
 
@@ -89,7 +91,7 @@ def grid(
         name: of the model, for warnings.
 
     Raises:
-        EmbscaleError: there are too few texts or tokens, or a window contains no vector.
+        EmbscaleError: there are too few texts or tokens, a window contains no vector, or memory is too small.
     """
     texts = np.unique(states.text[used])
     last = int(states.position[used].max()) + 1
@@ -100,34 +102,49 @@ def grid(
     if min(windows) <= (first := int(states.position[used].min())):
         raise EmbscaleError(f"a window of {min(windows)} tokens is empty: the vectors used begin at position {first}")
     condition = Condition(classifier, "vector" if classifier == SGD else split, RAW, NO_CONTROL)
-    fraction = SGD_TEST_FRACTION if classifier == SGD else settings.test_fraction
-    ordered = sorted(windows)
-    for count in counts:
-        of_texts = used & np.isin(states.text, texts[:count])
-        per_layer: dict[int, int] = {}
-        for window in ordered:
-            made: dict[str, list[Fit]] = {AS_PUBLISHED: [], MATCHED: []}
-            for seed in seeds:
-                here = of_texts & (states.position < window)
-                train, test = train_test_split(states, here, split=condition.split, test_fraction=fraction, seed=seed)
-                per_layer.setdefault(seed, int(train.sum(axis=1).min()))
-                for design, fits in made.items():
-                    part = train if design == AS_PUBLISHED else thinned(train, per_layer[seed], seed=seed)
-                    if design == MATCHED and (part == train).all():  # the shortest window
-                        fits.append(made[AS_PUBLISHED][-1])
-                        continue
-                    fit = fitted(
-                        condition,
-                        Examples(states, part, settings.chunk),
-                        Examples(states, test, settings.chunk),
-                        settings,
-                        seed=seed,
-                        start=fits[-1].fitted if fits else None,
-                    )
-                    warn(fit.fitted, condition, seed=seed, name=f"{name}, {window} tokens of {count} texts, {design}")
-                    fits.append(fit)
+    cells = {
+        (count, window): used & np.isin(states.text, texts[:count]) & (states.position < window)
+        for count in counts
+        for window in sorted(windows)
+    }
+    for here in cells.values():
+        check(states, here, [condition], settings, seeds=seeds)
+    return _cells(states, cells, condition, settings, seeds=seeds, name=name)
+
+
+def _cells(
+    states: HiddenStates,
+    cells: Mapping[tuple[int, int], np.ndarray],
+    condition: Condition,
+    settings: Settings,
+    *,
+    seeds: Sequence[int],
+    name: str,
+) -> Iterator[Cell]:
+    """Fit the cells of a grid: vectors by number of texts and window, short windows first."""
+    per_layer: dict[tuple[int, int], int] = {}
+    for (count, window), here in cells.items():
+        made: dict[str, list[Fit]] = {AS_PUBLISHED: [], MATCHED: []}
+        for seed in seeds:
+            train, test = parts(states, here, condition, settings, seed=seed)
+            fewest = per_layer.setdefault((count, seed), int(train.sum(axis=1).min()))
             for design, fits in made.items():
-                yield Cell(window, count, design, condition, fits)
+                part = train if design == AS_PUBLISHED else thinned(train, fewest, seed=seed)
+                if design == MATCHED and (part == train).all():  # the shortest window
+                    fits.append(made[AS_PUBLISHED][-1])
+                    continue
+                fit = fitted(
+                    condition,
+                    Examples(states, part, settings.chunk),
+                    Examples(states, test, settings.chunk),
+                    settings,
+                    seed=seed,
+                    start=fits[-1].fitted if fits else None,
+                )
+                warn(fit.fitted, condition, seed=seed, name=f"{name}, {window} tokens of {count} texts, {design}")
+                fits.append(fit)
+        for design, fits in made.items():
+            yield Cell(window, count, design, condition, fits)
 
 
 def transfer(
@@ -152,14 +169,14 @@ def transfer(
         name: of the model, for warnings.
 
     Raises:
-        EmbscaleError: the states come from models with different layers or lack the ids of their texts, or a source has
-            too few texts.
+        EmbscaleError: the states come from models with different layers or lack the ids of their texts, a source has
+            too few texts, or memory is too small.
     """
     states, source = joined(sources)
     states = load_if_fits(states, memory_gb=settings.memory_gb)
     used = mask_from(states, first_position=first_position)
     condition = Condition(LOGISTIC_REGRESSION, TEXT_PAIR, RAW, NO_CONTROL)
-    made: dict[tuple[str, str], list[Fit]] = {}
+    splits = []
     for seed in seeds:
         train, test = train_test_split(states, used, split="text", test_fraction=settings.test_fraction, seed=seed)
         trains, tests = ({name: part & (source == i) for i, name in enumerate(sources)} for part in (train, test))
@@ -168,21 +185,42 @@ def transfer(
                 raise EmbscaleError(
                     f"{of_source}, seed {seed}: no text is left to train or to test on; take more texts"
                 )
-        tested = Examples(states, test, settings.chunk)
         per_layer = min(int(part[0].sum()) for part in trains.values())
         share = max(1, per_layer // len(sources))
         trains = {of_source: thinned(part, per_layer, seed=seed) for of_source, part in trains.items()}
         trains[MIXED] = np.logical_or.reduce([thinned(part, share, seed=seed) for part in trains.values()])
-        for trained_on, part in trains.items():
-            before = made.get((trained_on, next(iter(sources))))
+        splits.append((trains, test))
+    largest = max(int(part.sum()) for trains, _ in splits for part in trains.values())
+    check_memory([condition.classifier], largest, states.width, settings)
+    return _transfers(states, source, list(sources), splits, settings, condition, seeds=seeds, name=name)
+
+
+def _transfers(
+    states: HiddenStates,
+    source: np.ndarray,
+    sources: Sequence[str],
+    splits: Sequence[tuple[Mapping[str, np.ndarray], np.ndarray]],
+    settings: Settings,
+    condition: Condition,
+    *,
+    seeds: Sequence[int],
+    name: str,
+) -> Iterator[Transfer]:
+    """Fit the rows of a transfer matrix: for each seed the training masks by name, and the test mask of all sources."""
+    for trained_on in (*sources, MIXED):
+        made: dict[str, list[Fit]] = {of_source: [] for of_source in sources}
+        before: Fit | None = None
+        for seed, (trains, test) in zip(seeds, splits, strict=True):
+            tested = Examples(states, test, settings.chunk)
+            train = Examples(states, trains[trained_on], settings.chunk)
             # One fit, tested on the texts of all sources at once; predictions are then separated by source.
-            start = before[-1].fitted if before else None
-            fit = fitted(condition, Examples(states, part, settings.chunk), tested, settings, seed=seed, start=start)
+            fit = fitted(condition, train, tested, settings, seed=seed, start=before.fitted if before else None)
             warn(fit.fitted, condition, seed=seed, name=f"{name}, trained on {trained_on}")
+            before = fit
             for i, of_source in enumerate(sources):
-                made.setdefault((trained_on, of_source), []).append(_only(fit, tested.of_each(source) == i))
-    for (trained_on, of_source), fits in made.items():
-        yield Transfer(trained_on, of_source, condition, fits)
+                made[of_source].append(_only(fit, tested.of_each(source) == i))
+        for of_source, fits in made.items():
+            yield Transfer(trained_on, of_source, condition, fits)
 
 
 def _only(fit: Fit, chosen: np.ndarray) -> Fit:

@@ -5,13 +5,15 @@ Everything is read in chunks, so memory is bounded by the chunk size, not by the
 
 from __future__ import annotations
 
+import math
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import cast, get_args
+from typing import NamedTuple, cast, get_args
 
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit
-from sklearn.preprocessing import StandardScaler
 
 from embscale.errors import EmbscaleError
 from embscale.layers.hidden_states import HiddenStates
@@ -86,18 +88,53 @@ class Examples:
             features = self.states.take(self.states.classes, vectors)[chosen]
             yield self.prepare(features, labels, vectors[columns]), labels, places
 
-    def whole(self) -> tuple[np.ndarray, np.ndarray]:
-        """All features ``[examples, columns]`` and labels ``[examples]``, in order."""
-        features, labels = np.empty(0, np.float32), np.empty(len(self), np.int64)
-        for block, layers, places in self.chunks():
-            if features.ndim == 1:
-                features = np.empty((len(self), block.shape[1]), np.float32)
-            features[places], labels[places] = block, layers
-        return features, labels
+    @property
+    def labels(self) -> np.ndarray:
+        """The layer of each example as an index ``[examples]``, in order."""
+        return np.nonzero(self.part)[0]
+
+    def whole(self, *, memory_gb: float = math.inf) -> tuple[np.ndarray, np.ndarray]:
+        """All features, float32 ``[examples, columns]``, and labels ``[examples]``, in order.
+
+        Args:
+            memory_gb: larger features are in a file of the folder for temporary files, mapped into memory; the file
+                vanishes with the array, even if the process is killed.
+        """
+        features = np.empty((len(self), 0), np.float32)
+        for block, _, places in self.chunks():
+            if not features.size:
+                features = _array((len(self), block.shape[1]), memory_gb)
+            features[places] = block
+        return features, self.labels
 
     def of_each(self, values: np.ndarray) -> np.ndarray:
         """An attribute of each vector (its text, its position) expanded to every example, in order."""
         return np.broadcast_to(values, self.part.shape)[self.part]
+
+
+def gigabytes(examples: int, columns: int) -> float:
+    """Size of features in float32."""
+    return examples * columns * 4 / 1e9
+
+
+def _array(shape: tuple[int, int], memory_gb: float) -> np.ndarray:
+    if gigabytes(*shape) <= memory_gb:
+        return np.empty(shape, np.float32)
+    return np.memmap(tempfile.TemporaryFile(), np.float32, "w+", shape=shape)
+
+
+def check_space(gigabytes: float) -> None:
+    """Stop if the folder for temporary files has no room for features that do not fit into memory.
+
+    Raises:
+        EmbscaleError: it has not.
+    """
+    folder = tempfile.gettempdir()
+    if gigabytes * 1e9 > (free := shutil.disk_usage(folder).free):
+        raise EmbscaleError(
+            f"{folder}: {free / 1e9:.1f} GB are free, but {gigabytes:.1f} GB of training vectors that do not fit into "
+            "memory are to be written there; set TMPDIR to a larger disk, raise --memory-gb, or take fewer texts"
+        )
 
 
 def train_test_split(
@@ -180,11 +217,11 @@ def prepared(name: str, train: Examples) -> Prepare:
     if name == "layer_normed":
         return _layer_normed
     if name == "z_scored":
-        scaler = standardiser(train)
-        mean, scale = scaler.mean_.astype(np.float32), scaler.scale_.astype(np.float32)
+        of_layers = moments(train)
+        mean, scale = of_layers.mean.astype(np.float32), of_layers.scale.astype(np.float32)
         return lambda features, labels, vectors: (features - mean) / scale
     if name == MEAN_REMOVED:
-        means = _moments(train)[0].astype(np.float32)
+        means = layer_means(train).astype(np.float32)
         return lambda features, labels, vectors: features - means[labels]
     return raw
 
@@ -199,21 +236,60 @@ def _layer_normed(features: np.ndarray, labels: np.ndarray, vectors: np.ndarray)
     return centred / np.sqrt(centred.var(axis=1, keepdims=True) + LAYER_NORM_EPSILON)
 
 
-def standardiser(train: Examples) -> StandardScaler:
-    """Mean and standard deviation of each column over all layers."""
-    scaler = StandardScaler()
-    for features, _, _ in train.chunks():
-        scaler.partial_fit(features)
-    return scaler
+class Moments(NamedTuple):
+    """Sums over examples that closed forms need, all in float64.
+
+    Attributes:
+        counts: examples of each layer, ``[classes]``.
+        means: of each column at each layer, ``[classes, columns]``.
+        variances: likewise, around the layer's mean.
+    """
+
+    counts: np.ndarray
+    means: np.ndarray
+    variances: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Of each column over all examples, ``[columns]``."""
+        return np.asarray(self.counts @ self.means / self.counts.sum())
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Standard deviation of each column over all examples, ``[columns]``; 1 for a constant column."""
+        between = (self.means - self.mean) ** 2
+        return divisors(self.counts @ (self.variances + between) / self.counts.sum(), self.mean)
 
 
-def _moments(examples: Examples) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each dimension at each layer, ``[classes, width]``."""
-    scalers = [StandardScaler() for _ in examples.states.classes]
+def divisors(variances: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Standard deviations to divide columns by; 1 for columns that are constant up to the precision of a float32."""
+    constant = variances <= (np.finfo(np.float32).eps * mean) ** 2
+    return np.sqrt(np.where(constant, 1.0, variances))
+
+
+def layer_means(examples: Examples) -> np.ndarray:
+    """Mean of each column at each layer, float64 ``[classes, columns]``."""
+    return _layer_sums(examples, lambda block, layer: block.sum(axis=0, dtype=np.float64)) / _counts(examples)[:, None]
+
+
+def moments(examples: Examples) -> Moments:
+    """Means and variances of each layer, in two passes: sums of squares alone lose digits where means are large."""
+    means, counts = layer_means(examples), _counts(examples)
+    squares = _layer_sums(examples, lambda block, layer: ((block - means[layer]) ** 2).sum(axis=0))
+    return Moments(counts, means, squares / counts[:, None])
+
+
+def _counts(examples: Examples) -> np.ndarray:
+    return np.asarray(examples.part.sum(axis=1))
+
+
+def _layer_sums(examples: Examples, summed: Callable[[np.ndarray, int], np.ndarray]) -> np.ndarray:
+    """Sums ``[classes, ...]`` over the examples of each layer, of a function of its features ``[n, columns]``."""
+    sums: list[np.ndarray | float] = [0.0 for _ in examples.states.classes]
     for features, labels, _ in examples.chunks():
         for layer in np.unique(labels):
-            scalers[layer].partial_fit(features[labels == layer])
-    return np.stack([s.mean_ for s in scalers]), np.stack([np.sqrt(s.var_) for s in scalers])
+            sums[layer] += summed(features[labels == layer], layer)
+    return np.stack(np.broadcast_arrays(*sums))
 
 
 class Drawn:
@@ -258,8 +334,9 @@ def control(states: HiddenStates, used: np.ndarray, name: str, *, seed: int, chu
 
 
 def _gaussian(every: Examples) -> Callable[[int, np.random.Generator], np.ndarray]:
-    means, deviations = _moments(every)
-    return lambda layer, generator: generator.normal(means[layer], deviations[layer], (DRAWN_ROWS, means.shape[1]))
+    _, means, variances = moments(every)
+    scales = np.sqrt(variances)
+    return lambda layer, generator: generator.normal(means[layer], scales[layer], (DRAWN_ROWS, means.shape[1]))
 
 
 def _scaled(every: Examples, *, positive: bool) -> Callable[[int, np.random.Generator], np.ndarray]:
@@ -281,7 +358,7 @@ def _scaled(every: Examples, *, positive: bool) -> Callable[[int, np.random.Gene
 def load_if_fits(states: HiddenStates, *, memory_gb: float) -> HiddenStates:
     """Load the layers to be classified into memory if they fit; otherwise return the states unchanged."""
     vectors = np.arange(len(states.text))
-    if len(states.classes) * len(vectors) * states.width * 4 > memory_gb * 1e9:
+    if gigabytes(len(states.classes) * len(vectors), states.width) > memory_gb:
         return states
     return replace(states, arrays={layer: states.take([layer], vectors)[0] for layer in states.classes})
 

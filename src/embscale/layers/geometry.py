@@ -26,7 +26,7 @@ from embscale.layers.hidden_states import HiddenStates
 from embscale.layers.names import AFTER_FIRST, ALL, FINAL_NORM
 from embscale.statistics import jackknife, spectra
 from embscale.statistics.resampling import bootstrap_means, percentile_interval
-from embscale.statistics.vectors import RAW, SCALINGS, SHORTEST, UNIT, chunks, scaled
+from embscale.statistics.vectors import RAW, SCALINGS, UNIT, chunks, or_one, scaled
 
 # Norms are compared in this many bins with equal numbers of vectors.
 BINS = 20
@@ -370,7 +370,7 @@ def _of_means(states: HiddenStates, moments: _Moments) -> Iterator[dict[str, Any
     for i, j in itertools.combinations(range(len(moments.layers)), 2):
         pair = moments.layers[i], moments.layers[j]
         product = (moments.means[:, i] * moments.means[:, j]).sum(axis=-1)
-        cosine = product / np.sqrt(lengths_of_means[:, i] * lengths_of_means[:, j]).clip(min=SHORTEST)
+        cosine = product / or_one(np.sqrt(lengths_of_means[:, i] * lengths_of_means[:, j]))
         yield row("cosine_of_means", pair, cosine, reference=0.0)
         yield row("distance_of_means", pair, np.linalg.norm(moments.means[:, i] - moments.means[:, j], axis=-1))
         yield row("mean_shift_share", pair, *_mean_shift(moments, pair))
@@ -542,7 +542,7 @@ def _of_kernels(states: HiddenStates, sample: np.ndarray, group: np.ndarray, sca
     for kernel, layer in zip(kernels, layers, strict=True):
         values = scaled(states.take([layer], chosen)[0], scaling)
         values -= values.mean(axis=0)  # does not change CKA, but avoids loss of precision
-        values /= np.sqrt(np.square(values).sum(axis=1).mean()).clip(min=SHORTEST)
+        values /= or_one(np.sqrt(np.square(values).sum(axis=1).mean()))
         kernel[:] = values @ values.T
     both = [_hsic(kernels, bounds, debiased=debiased) for debiased in (False, True)]
     for i, j in itertools.combinations(range(len(layers)), 2):

@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from embscale.checkpoints.containers import directory
-from embscale.errors import EmbscaleError
+from embscale.errors import EmbscaleError, words_of
 from embscale.layers.names import BLOCK_INPUT, EMBEDDING, FINAL_NORM
 
 if TYPE_CHECKING:
@@ -98,11 +98,26 @@ def load(path: Path) -> HiddenStates:
                 for name, tensor in tensors.items()
             }
         layers = {layer: arrays[f"{LAYER}{layer}"] for layer in metadata.pop("layers")}
-        return HiddenStates(arrays=layers, metadata=metadata, **{name: arrays[name] for name in DESCRIBED})
+        described = {name: arrays[name] for name in DESCRIBED}
+        _check(layers, described)
+        return HiddenStates(arrays=layers, metadata=metadata, **described)
     except FileNotFoundError:
         raise EmbscaleError(f"{path}: no such file; make it with embscale states") from None
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise EmbscaleError(f"{path}: not a file of hidden states ({error}); remove it and make it again") from error
+    except (SafetensorError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise EmbscaleError(
+            f"{path}: not a file of hidden states ({words_of(error)}); remove it and make it again"
+        ) from error
+
+
+def _check(layers: Mapping[str, np.ndarray], described: Mapping[str, np.ndarray]) -> None:
+    """Stop at arrays that are not of the same vectors."""
+    vectors = described["text"].shape
+    if any(array.ndim != 1 or array.dtype != np.int64 or array.shape != vectors for array in described.values()):
+        raise ValueError(f"{', '.join(DESCRIBED)}: expected an int64 for each vector")
+    if not layers or any(array.ndim != 2 or array.dtype.kind != "f" for array in layers.values()):
+        raise ValueError("expected layers, each a matrix of floating-point numbers")
+    if any(array.shape[:1] != vectors for array in layers.values()):
+        raise ValueError(f"expected {vectors[0]} vectors at each layer")
 
 
 def file_metadata(layers: list[str], metadata: Mapping[str, Any]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from embscale.layers.classifiers import (
     SGD_TEST_FRACTION,
     Fitted,
     Settings,
+    check_memory,
     fit,
     predict,
     select_features,
@@ -131,6 +132,42 @@ def conditions(
     return conditions
 
 
+def parts(
+    states: HiddenStates, used: np.ndarray, condition: Condition, settings: Settings, *, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The training and test masks of a condition, see `train_test_split`."""
+    fraction = SGD_TEST_FRACTION if condition.classifier == SGD else settings.test_fraction
+    return train_test_split(states, used, split=condition.split, test_fraction=fraction, seed=seed)
+
+
+def check(
+    states: HiddenStates,
+    used: np.ndarray,
+    conditions: Sequence[Condition],
+    settings: Settings,
+    *,
+    seeds: Sequence[int],
+) -> None:
+    """Stop before the first fit if one of several cannot be made.
+
+    Args:
+        states: to be split.
+        used: vectors that take part, bool ``[vectors]``.
+        conditions: to be run.
+        settings: see there.
+        seeds: of the splits.
+
+    Raises:
+        EmbscaleError: there is too little data for a split, or too little memory or disk for a classifier.
+    """
+    alike: dict[tuple[bool, str], list[Condition]] = {}  # that share their splits
+    for condition in conditions:
+        alike.setdefault((condition.classifier == SGD, condition.split), []).append(condition)
+    for members in alike.values():
+        largest = max(int(parts(states, used, members[0], settings, seed=seed)[0].sum()) for seed in seeds)
+        check_memory([condition.classifier for condition in members], largest, states.width, settings)
+
+
 @dataclass(frozen=True)
 class Fit:
     """Predictions of one classifier on its test vectors.
@@ -185,9 +222,8 @@ def run(
         if condition.control != NO_CONTROL:
             random = control(states, used, condition.control, seed=seed, chunk=settings.chunk)
             source = load_if_fits(random, memory_gb=settings.memory_gb)
-        fraction = SGD_TEST_FRACTION if condition.classifier == SGD else settings.test_fraction
-        parts = train_test_split(source, used, split=condition.split, test_fraction=fraction, seed=seed)
-        train, test = (Examples(source, part, settings.chunk) for part in parts)
+        masks = parts(source, used, condition, settings, seed=seed)
+        train, test = (Examples(source, mask, settings.chunk) for mask in masks)
         fits.append(fitted(condition, train, test, settings, seed=seed, start=fits[-1].fitted if fits else None))
         warn(fits[-1].fitted, condition, seed=seed, name=name)
     return fits

@@ -15,6 +15,7 @@ import json
 import math
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,7 +67,11 @@ def skeleton(folder: Path) -> PreTrainedModel:
     config = read_config(folder)
     with _readable_errors(folder), torch.device("meta"):
         model_class = getattr(transformers, family(config.model_type).model_class)
-        model: PreTrainedModel = getattr(model_class, "from_config", model_class)(config)
+        model: PreTrainedModel = (
+            model_class.from_config(config, trust_remote_code=False)
+            if hasattr(model_class, "from_config")  # a class that chooses the model's class
+            else model_class(config)
+        )
     return model
 
 
@@ -79,14 +84,14 @@ def read_config(folder: Path) -> PreTrainedConfig:
     import transformers
 
     with _readable_errors(folder):
-        return transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 def load_model(folder: Path, *, precision: Precision = "float32", device: str = "cpu") -> PreTrainedModel:
     """A checkpoint without its output head, ready to run.
 
-    Where one GPU is too small, the weights are spread over all GPUs and the memory of the machine if `accelerate`
-    is installed.
+    Where one GPU is too small, the weights are spread over those that no other job uses and the memory of the machine
+    if `accelerate` is installed.
 
     Args:
         folder: in the Hugging Face layout.
@@ -102,7 +107,8 @@ def load_model(folder: Path, *, precision: Precision = "float32", device: str = 
     dtype: torch.dtype = getattr(torch, precision)
     empty = skeleton(folder)
     needed = dtype.itemsize * sum(weight.numel() for weight in empty.parameters())
-    placement = {"device_map": "auto"} if _is_spread(folder, needed, device) else {}
+    memory = _spread_over(folder, needed, device)
+    placement = {"device_map": "auto", "max_memory": memory} if memory else {}
     model_class = getattr(transformers, family(empty.config.model_type).model_class)
     model: Any = from_files(folder, model_class, empty.config, precision=precision, **placement)
     model.config.use_cache = False
@@ -116,7 +122,7 @@ def from_files(
     config: PreTrainedConfig,
     *,
     precision: Precision,
-    **placement: str,
+    **placement: Any,  # noqa: ANN401 (as from_pretrained takes it)
 ) -> PreTrainedModel:
     """Load a model of a given class from a checkpoint, in evaluation mode; missing weights are an error.
 
@@ -133,6 +139,7 @@ def from_files(
             config=config,
             dtype=getattr(torch, precision),
             local_files_only=True,
+            trust_remote_code=False,
             use_safetensors=checkpoint_files(folder)[1].suffix == ".safetensors",
             weights_only=True,  # nothing in a pickle is executed
             output_loading_info=True,
@@ -155,8 +162,8 @@ def _readable_errors(folder: Path) -> Iterator[None]:
         raise EmbscaleError(f"{folder}: not a checkpoint that transformers can load ({words})") from error
 
 
-def _is_spread(folder: Path, needed: int, device: str) -> bool:
-    """Whether weights of `needed` bytes must be spread over more than one device.
+def _spread_over(folder: Path, needed: int, device: str) -> dict[int | str, int]:
+    """Devices that weights of `needed` bytes must be spread over, with the bytes free there; none if one is enough.
 
     Raises:
         EmbscaleError: the available memory is too small.
@@ -164,12 +171,20 @@ def _is_spread(folder: Path, needed: int, device: str) -> bool:
     import psutil
     import torch
 
+    from embscale.devices import claim_free_gpus
+
     memory = psutil.virtual_memory().available
-    gpus = [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())] if device == "cuda" else []
-    spread = bool(gpus) and needed > gpus[0] and importlib.util.find_spec("accelerate") is not None
-    room = sum(gpus) + memory if spread else gpus[0] if gpus else memory
+    own = memory if device == "cpu" else torch.cuda.mem_get_info()[0]
+    if needed <= own:
+        return {}
+    spread: dict[int | str, int] = {}
+    if device == "cuda" and importlib.util.find_spec("accelerate") is not None:
+        spread = {gpu: torch.cuda.mem_get_info(gpu)[0] for gpu in claim_free_gpus()} | {"cpu": memory}
+    room = sum(spread.values()) or own
     if needed > room:
-        advice = "; with accelerate installed, weights are spread over GPUs and memory" if gpus and not spread else ""
+        advice = (
+            "" if spread or device == "cpu" else "; with accelerate installed, weights are spread over GPUs and memory"
+        )
         raise EmbscaleError(
             f"{folder}: the weights take {needed / 1e9:.2f} GB, but {room / 1e9:.2f} GB of memory are free on "
             f"{device}; take a smaller model or a lower precision{advice}"
@@ -287,7 +302,8 @@ def extract(
         part: the file to write, which the caller renames; a second file beside it records the progress.
         first_position: leave out the positions before it.  In many models the first position has abnormally large
             norms, whatever the token.
-        batch: texts in one forward pass; of no influence on the result beyond rounding.
+        batch: texts in one forward pass, at most: half of them where a GPU's memory is too small, and again half.  Of
+            no influence on the result beyond rounding.
         metadata: stored beside the vectors.  It must differ between runs that must not resume each other, such as runs
             with other weights or precision.
 
@@ -311,7 +327,9 @@ def extract(
     done = _begun(part, record, run, planned.size)
     tell, recorded_at = progress("states", len(groups)), time.monotonic()
     with part.open("r+b") as file, torch.inference_mode(), recording(parts) as outputs:
-        for number, texts in enumerate(groups[done:], done + 1):
+
+        def store(texts: np.ndarray) -> None:
+            """Run the model over texts of one length, and write their vectors."""
             ids = np.stack([sample.tokens[text] for text in texts]).astype(np.int64)
             on_device = torch.from_numpy(ids).to(parts.embedding.weight.device)
             model(input_ids=on_device)
@@ -338,6 +356,19 @@ def extract(
                     )
                 values = values.cpu() if half else values.cpu().float()
                 _write(file, planned.tensors[f"{LAYER}{layer}"], values.numpy(), runs)
+
+        at_once = batch
+        for number, texts in enumerate(groups[done:], done + 1):
+            stored = 0
+            while stored < len(texts):
+                some = texts[stored : stored + at_once]
+                try:
+                    store(some)
+                except torch.OutOfMemoryError as error:
+                    outputs.clear()
+                    at_once = _fewer(some, int(lengths[some[0]]), error)
+                else:
+                    stored += len(some)
             if time.monotonic() - recorded_at >= SECONDS_BETWEEN_RECORDS:
                 file.flush()
                 os.fsync(file.fileno())
@@ -403,6 +434,24 @@ def not_finite(values: torch.Tensor) -> int | None:
         return None
     broken = (~values.isfinite()).flatten(1).any(dim=1).nonzero()
     return int(broken[0]) if len(broken) else None
+
+
+def _fewer(texts: np.ndarray, length: int, error: Exception) -> int:
+    """Half as many texts at once, as these did not fit the GPU.
+
+    Raises:
+        EmbscaleError: it was a single text.
+    """
+    import torch
+
+    if len(texts) == 1:
+        raise EmbscaleError(
+            f"the GPU's memory is too small for one text of {length} tokens; take fewer tokens of each, a smaller "
+            "model, a lower precision, or --device cpu"
+        ) from error
+    print(f"the GPU's memory is too small for {len(texts)} texts at once; taking {len(texts) // 2}", file=sys.stderr)
+    torch.cuda.empty_cache()
+    return len(texts) // 2
 
 
 def _runs(places: np.ndarray, kept: int) -> list[tuple[slice, int]]:

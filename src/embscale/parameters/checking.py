@@ -19,6 +19,9 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
+from embscale.errors import printable, words_of
+from embscale.parameters.kinds import LARGEST
+
 # YAML 1.1 wants a point in the mantissa and a sign in the exponent; without them a number is read as text.
 UNREAD_FLOAT = re.compile(r"([+-]?)(\d+)(\.\d*)?[eE]([+-]?)(\d+)")
 
@@ -49,6 +52,9 @@ LIMITS = {
 }
 
 
+DEEPEST, MOST = 50, 1_000_000  # groups within each other, and values, of a file of parameters
+
+
 class ParameterError(ValueError):
     """The parameters do not fit the schema; the message has one line per problem."""
 
@@ -65,16 +71,79 @@ def read(base: Path, overlays: Sequence[Path]) -> dict[str, Any]:
     """
     merged: dict[str, Any] = {}
     for path in [base, *overlays]:
-        try:
-            values = yaml.safe_load(path.read_text("utf-8"))
-        except FileNotFoundError:
-            raise ParameterError(f"{path}: no such file") from None
-        except yaml.YAMLError as error:
-            raise ParameterError(f"{path}: not YAML ({str(error).splitlines()[0]})") from error
-        if not isinstance(values, dict):
-            raise ParameterError(f"{path}: expected a group of keys, found {_typed(values)}")
-        _merge(merged, values)
+        _merge(merged, read_yaml(path))
     return merged
+
+
+class _UniqueKeyLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc] # the former is faster
+    """Reject duplicate keys, which YAML forbids and PyYAML would silently overwrite."""
+
+
+def _mapping(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:  # noqa: ANN401 (a loader)
+    written = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+    for i, key in enumerate(written):
+        if key in written[:i]:
+            raise yaml.MarkedYAMLError(problem=f"{key} is there twice", problem_mark=node.value[i][0].start_mark)
+    loader.flatten_mapping(node)
+    return dict(loader.construct_mapping(node, deep=True))
+
+
+_UniqueKeyLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The group of keys in a YAML file, none of which is there twice; an empty file is an empty group.
+
+    Raises:
+        ParameterError: the file is missing or something else.
+    """
+    try:
+        text = path.read_text("utf-8")
+        _check_extent(text)
+        values = yaml.load(text, _UniqueKeyLoader)
+    except FileNotFoundError:
+        raise ParameterError(f"{path}: no such file") from None
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ParameterError(f"{path}{line}: {printable(str(error.problem or error.context))}") from error
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
+        raise ParameterError(f"{path}: not YAML ({words_of(error)})") from error
+    if values is not None and not isinstance(values, dict):
+        raise ParameterError(f"{path}: expected a group of keys, found {_typed(values)}")
+    return values or {}
+
+
+def _check_extent(text: str) -> None:
+    """Stop at what no one wrote by hand: nested so deeply that the C loader crashes, or endless through its aliases.
+
+    Raises:
+        ValueError: what it is.
+        yaml.YAMLError: the text is not YAML.
+    """
+    sizes: dict[str, int] = {}  # of what has an anchor, with all that its aliases stand for
+    around: list[tuple[str | None, int]] = [(None, 0)]  # of the open collections, anchor and size so far
+    for event in yaml.parse(text, _UniqueKeyLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            around.append((event.anchor, 1))
+            if len(around) > DEEPEST:
+                raise ValueError(f"more than {DEEPEST} groups within each other")
+            continue
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = around.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor not in sizes:
+                raise ValueError(f"*{event.anchor} stands for nothing before it")
+            anchor, size = None, sizes[event.anchor]
+        elif isinstance(event, yaml.ScalarEvent):
+            anchor, size = event.anchor, 1
+        else:
+            continue
+        if anchor is not None:
+            sizes[anchor] = size
+        outer, before = around[-1]
+        around[-1] = (outer, before + size)
+        if before + size > MOST:
+            raise ValueError(f"more than {MOST:,} values")
 
 
 def _merge(target: dict[str, Any], given: dict[str, Any]) -> None:
@@ -104,12 +173,12 @@ def problems(config: dict[str, Any], schema: dict[str, Any]) -> list[str]:
     """A line for each problem: the dotted key, what was given, what is allowed."""
     errors = STRICT_VALIDATOR(schema).iter_errors(_with_text_keys(config))
     lines = list(_odd_keys(config, "")) + [line for error in errors for line in _explain(error, schema)]
-    return sorted(set(lines))
+    return sorted({printable(line) for line in lines})
 
 
 def _is_integer(_checker: object, value: object) -> bool:
-    """Whole numbers only: neither a boolean nor 3.0, which commands that want an integer would refuse."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    """Whole numbers only: neither a boolean nor 3.0, which commands that want an integer would refuse, nor 10^30."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def _is_number(_checker: object, value: object) -> bool:
@@ -117,8 +186,15 @@ def _is_number(_checker: object, value: object) -> bool:
     return _is_integer(_checker, value) or (isinstance(value, float) and math.isfinite(value))
 
 
+def _pattern(_validator: object, pattern: str, value: object, _schema: object) -> Iterator[ValidationError]:
+    """As everybody reads patterns: ``$`` is the end, and not also the place before a last line feed."""
+    if isinstance(value, str) and not re.search(re.sub(r"(?<!\\)\$", r"\\Z", pattern), value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
 STRICT_VALIDATOR = extend(
     Draft202012Validator,
+    {"pattern": _pattern},
     type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number}),
 )
 
@@ -202,12 +278,14 @@ def _typed(value: object) -> str:
     if isinstance(value, bool):
         return f"{str(value).lower()} (true or false)"
     if isinstance(value, str):
-        return f'"{value}" (text)'
+        return f"{json.dumps(value, ensure_ascii=False)} (text)"
     if isinstance(value, dict):
         return f"a group of keys ({', '.join(map(str, value)) or 'empty'})"
     if isinstance(value, list):
         text = ", ".join(map(str, value))
         return f"[{text if len(text) < 60 else text[:57] + '...'}] (a list of {len(value)})"
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return f"a whole number beyond {LARGEST}, the largest that is taken"
     return f"{value} ({'a whole number' if isinstance(value, int) else 'a decimal number'})"
 
 

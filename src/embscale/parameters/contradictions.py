@@ -102,6 +102,8 @@ def _tuning(config: dict[str, Any]) -> Iterator[str]:
 def _scores(config: dict[str, Any]) -> Iterator[str]:
     own = [config["corpus"]["task"], config["corpus"]["code_task"]]
     scores, tasks = config["scores"], [*own, *config["tasks"]]
+    for name, variants in (("", scores["variants"]), (".factors", scores["factors"]["variants"])):
+        yield from _same_variants(f"scores{name}.variants", variants)
     if scores["primary_metric"] not in scores["metrics"]:
         yield f"scores.primary_metric: {scores['primary_metric']} is not among scores.metrics"
     comparison = scores["comparison"]
@@ -132,18 +134,31 @@ def _scores(config: dict[str, Any]) -> Iterator[str]:
             yield f"tasks: {task} is the name of the study's own task, corpus.{name}"
 
 
+def _same_variants(name: str, variants: list[str]) -> Iterator[str]:
+    """Variants that differ in the spelling of their numbers alone, such as ``crop:4`` and ``crop:04``."""
+    meant: dict[tuple[Any, ...], str] = {}
+    for variant in variants:
+        kind, *numbers = variant.split(":")
+        try:
+            key = (kind, *(float(number) if number[0] in "0123456789.i" else number for number in numbers))
+        except ValueError:
+            yield f"{name}: {variant} has a part that is no number"
+            continue
+        if (earlier := meant.setdefault(key, variant)) != variant:
+            yield f"{name}: {variant} is the same as {earlier}; keep one of them"
+
+
 def _layers(config: dict[str, Any]) -> Iterator[str]:
     layers, texts = config["layers"], ["heldout", "code", *config["texts"]]
     if layers["min_tokens"] < layers["tokens"]:
         yield f"layers.min_tokens: {layers['min_tokens']} is below layers.tokens, {layers['tokens']}"
-    if (widest := max(layers["grid"]["windows"])) > layers["tokens"]:
-        yield f"layers.grid.windows: {widest} is above layers.tokens, {layers['tokens']}"
-    if (most := max(layers["grid"]["counts"])) > layers["texts_count"]:
-        yield f"layers.grid.counts: {most} is above layers.texts_count, {layers['texts_count']}"
     if layers["first_position"] >= (shortest := min(layers["grid"]["windows"])):
         yield f"layers.first_position: {layers['first_position']} leaves nothing of the shortest window, {shortest}"
     if "ladder" in layers["suites"] and layers["tokens"] > config["ladder"]["context"]:
         yield f"layers.tokens: {layers['tokens']} is above ladder.context, {config['ladder']['context']}"
+    own = {f"ladder-w{width}" for width in config["ladder"]["widths"]} & {*layers["grid"]["models"]}
+    if own and (widest := max(layers["grid"]["windows"])) > config["ladder"]["context"]:
+        yield f"layers.grid.windows: {widest} is above ladder.context, {config['ladder']['context']}"
     names = [source["name"] for source in layers["texts"]]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"layers.texts: two sources have the name {name}"

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+LARGEST = (
+    2**53
+)  # of whole numbers: the last up to which a decimal number holds each; libraries fail at more in odd ways
+
 Count = Annotated[int, {"minimum": 1}]
 Natural = Annotated[int, {"minimum": 0}]
-Seed = Natural
+Seed = Annotated[int, {"minimum": 0, "maximum": 2**32 - 1}]  # as scikit-learn takes them
 Positive = Annotated[float, {"exclusiveMinimum": 0}]
 NotNegative = Annotated[float, {"minimum": 0}]
 Share = Annotated[float, {"exclusiveMinimum": 0, "exclusiveMaximum": 1}]
@@ -15,13 +19,16 @@ SET = {"uniqueItems": True}
 SOME = {"minItems": 1, "uniqueItems": True}
 Counts = Annotated[tuple[Count, ...], SOME]
 Naturals = Annotated[tuple[Natural, ...], SOME]
-Seeds = Naturals
+Seeds = Annotated[tuple[Seed, ...], SOME]
 
-Text = Annotated[str, {"pattern": "[^ ]"}]
+# One that begins with - would be a flag; with a space begins a token such as " the".
+Text = Annotated[str, {"pattern": r"^([^\s-]| +\S)[^\n\r\x00]*$"}]
 Texts = Annotated[tuple[Text, ...], SOME]
 Paths = Annotated[tuple[Text, ...], SET]
-Name = Annotated[str, {"pattern": r"^[A-Za-z0-9._-]+$"}]
+Name = Annotated[str, {"pattern": r"^[A-Za-z0-9][A-Za-z0-9._-]*$"}]
 Names = Annotated[tuple[Name, ...], SET]
+Task = Annotated[str, {"pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]*$"}]  # of MTEB: NAME, or NAME:SUBSET
+Tasks = Annotated[tuple[Task, ...], SET]
 Sha256 = Annotated[str, {"pattern": r"^(any|[0-9a-f]{64})$"}]
 
 Device = Literal["auto", "cpu", "cuda"]

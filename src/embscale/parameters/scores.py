@@ -11,13 +11,13 @@ from embscale.parameters.kinds import (
     Count,
     Counts,
     Metric,
-    Name,
     Names,
     Paths,
     Seed,
     Seeds,
     Share,
     SpecialTokens,
+    Task,
     TextLength,
     Variants,
 )
@@ -139,7 +139,7 @@ class Margins:
 class Claims:
     """Where the published claims are tested, and what counts as the same."""
 
-    task: Annotated[Name, "on which published suites are compared; the ladder's is that of the corpus"]
+    task: Annotated[Task, "on which published suites are compared; the ladder's is that of the corpus"]
     margins: Margins
 
 

@@ -9,7 +9,7 @@ from embscale.parameters import schema
 from embscale.parameters.checking import ParameterError, check
 from embscale.parameters.contradictions import contradictions
 from embscale.parameters.corpus import Corpus, HubTexts, Tokenizer
-from embscale.parameters.kinds import SET, Names, Positive, RendererName
+from embscale.parameters.kinds import Names, Positive, RendererName, Tasks
 from embscale.parameters.layers import Layers
 from embscale.parameters.primer import Positions, Primer
 from embscale.parameters.scores import Claims, Scores, Words
@@ -59,15 +59,11 @@ class Study:
     ladder: Ladder
     suites: Annotated[Names, "published suites to study beside the ladder, by their names in the registry"]
     hub: Hub
-    tasks: Annotated[Names, "retrieval tasks of MTEB to score on, beside the corpus"]
-    other_tasks: Annotated[
-        tuple[Annotated[str, {"pattern": "^[A-Za-z0-9._:-]+$"}], ...],
-        SET,
-        "tasks of MTEB of other kinds, or the tiers small and full",
-    ]
+    tasks: Annotated[Tasks, "retrieval tasks of MTEB to score on, beside the corpus; NAME:SUBSET is one in a language"]
+    other_tasks: Annotated[Tasks, "tasks of MTEB of other kinds, or the tiers small and full"]
     texts: Annotated[
         dict[str, HubTexts],
-        {"propertyNames": {"pattern": "^(?!heldout$)[a-z][a-z0-9_-]*$"}},
+        {"propertyNames": {"pattern": "^(?!(heldout|code)$)[a-z][a-z0-9_-]*$"}},
         "data sets of texts by name",
     ]
     scores: Scores

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from embscale.plotting import theme
 
 APART = 3.0  # how many times the first tokens are to the right of none
+TICK = 0.6  # inches for the name of a tick
 LEFT, RIGHT = 1.5, 3.2  # room beside the ends, as factors
 
 
@@ -22,6 +23,11 @@ def place(tokens: Sequence[float] | np.ndarray, first: float) -> np.ndarray:
 def label(tokens: float) -> str:
     """``100 k`` or ``3 M``."""
     return f"{tokens / 1e6:g} M" if tokens >= 1e6 else f"{tokens / 1e3:g} k"
+
+
+def _inches(axes: Axes) -> float:
+    """How wide the axes are, before the layout gives labels their room."""
+    return float(axes.get_position().width * axes.get_figure(root=True).get_figwidth())  # type: ignore[union-attr]
 
 
 def axis(axes: Axes, tokens: Sequence[float], *, zero: bool, room: float = RIGHT) -> float:
@@ -42,12 +48,15 @@ def axis(axes: Axes, tokens: Sequence[float], *, zero: bool, room: float = RIGHT
     powers = range(int(np.floor(np.log10(first))), int(np.ceil(np.log10(last))) + 1)
     ticks = [factor * 10.0**power for power in powers for factor in (1, 3)]
     ticks = [tick for tick in ticks if first * 0.95 <= tick <= last * 1.05]
-    ticks = ticks if len(ticks) < 7 else [tick for tick in ticks if f"{tick:.0f}"[0] == "1"]
+    left, right = (first / APART if zero else first) / LEFT, last * room
+    if _inches(axes) * np.log10(3) / np.log10(right / left) < TICK:
+        decades = [tick for tick in ticks if f"{tick:.0f}"[0] == "1"]
+        ticks = decades if len(decades) > 1 else [*dict.fromkeys([*ticks[:1], *ticks[-1:]])]
     ticks = ticks or [first]
     none = [first / APART] if zero else []
     axes.set_xticks(none + ticks, ["0"] * len(none) + [label(tick) for tick in ticks])
     axes.set_xticks([], minor=True)
-    axes.set_xlim((none[0] if zero else first) / LEFT, last * room)
+    axes.set_xlim(left, right)
     if zero:  # the axis is broken between none and the first
         middle = first / APART**0.5
         axes.annotate("//", (middle, 0), xycoords=("data", "axes fraction"), ha="center", va="center", fontsize=10,

@@ -12,6 +12,7 @@ from sklearn.decomposition import PCA
 from embscale.errors import EmbscaleError
 from embscale.primer.lookup import lookup
 from embscale.primer.sinusoidal import sinusoidal
+from embscale.statistics.vectors import UNIT, scaled
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -58,8 +59,8 @@ def space_rows(tokenizer: Tokenizer, table: np.ndarray, words: Sequence[str]) ->
     vectors = lookup(table, np.array(list(ids.values()))).astype(np.float64)
     pca = PCA(n_components=2, svd_solver="full")
     points = pca.fit_transform(vectors)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True).clip(min=1e-12)
-    cosines = (vectors / lengths) @ (vectors / lengths).T
+    unit = scaled(vectors, UNIT)
+    cosines = unit @ unit.T
     np.fill_diagonal(cosines, -np.inf)
     nearest = cosines.argmax(axis=1)
     names = list(ids)

@@ -7,10 +7,13 @@ renamed, the note last, so that a file under its final name is always complete.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import importlib.metadata
 import json
+import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +30,9 @@ from embscale.provenance.notes import NOTE_SUFFIX, note_path, outputs_of, read_n
 from embscale.threads import limit
 
 READABLE = 0o644
+
+# Before the names of folders of temporary outputs.
+UNFINISHED = ".unfinished-"
 
 # Libraries whose version can change a number.  Those that a job imported are recorded in its note.
 LIBRARIES = {
@@ -197,8 +203,10 @@ def _ascribed(path: Path, *others: Path) -> list[tuple[str, str, Path]]:
     A job's note lies beside its main output, its other outputs there or one folder below; `others` are notes
     that may lie elsewhere.
     """
-    folder, place = path.absolute().parent, path.resolve()
-    candidates = {*folder.glob(f"*{NOTE_SUFFIX}"), *folder.parent.glob(f"*{NOTE_SUFFIX}")}
+    place = path.resolve()
+    # A link has another folder than the file that the note is about.
+    folders = {above for folder in (path.absolute().parent, place.parent) for above in (folder, folder.parent)}
+    candidates = {note for folder in folders for note in folder.glob(f"*{NOTE_SUFFIX}")}
     candidates |= {other for other in others if other.is_file()}
     makers = []
     for written, note in sorted((candidate.stat().st_mtime_ns, candidate) for candidate in candidates):
@@ -262,9 +270,43 @@ def _scratch_folder(parent: Path) -> Iterator[Path]:
     """A temporary folder on the same file system as the outputs, so that a rename is atomic."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        scratch = tempfile.TemporaryDirectory(dir=parent, prefix=".unfinished-")
+        scratch = tempfile.TemporaryDirectory(dir=parent, prefix=UNFINISHED)
     except OSError as error:
         raise EmbscaleError(f"{parent}: cannot write here ({error.strerror})") from error
-    with scratch as name:
+    with scratch as name, _held(Path(name)):
         # mkdtemp makes folders that only their owner can enter; files in them are renamed out of it.
         yield Path(name)
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Lock a folder as long as this process, or one that it started, lives: however it ends, the system frees it."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some file systems have no locks; then nobody takes it for left behind
+            fcntl.flock(opened, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(opened)
+
+
+def remove_unfinished(root: Path) -> list[Path]:
+    """Remove the folders of temporary outputs that jobs left because they were killed; not those of living jobs.
+
+    Args:
+        root: they lie anywhere below it.
+
+    Returns:
+        What was removed.
+    """
+    removed = []
+    for folder in sorted(root.rglob(f"{UNFINISHED}*/")):
+        with contextlib.suppress(OSError):  # gone by now, held by a job, or on a file system that cannot tell
+            opened = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+                removed.append(folder)
+            finally:
+                os.close(opened)
+    return removed

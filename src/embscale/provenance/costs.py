@@ -11,12 +11,21 @@ from pathlib import Path
 import pandas as pd
 
 from embscale.errors import EmbscaleError
+from embscale.rows import tidy
 
 # Columns of a benchmark file: seconds of the clock, of the processor, and the most memory in MiB.
 MEASURED = {"s": "seconds", "cpu_time": "processor_seconds", "max_rss": "memory_mib"}
 COLUMNS = [
     "step", "jobs", "seconds", "processor_seconds", "longest_job", "longest_seconds", "largest_job", "memory_mib",
 ]  # fmt: skip
+
+# What rows of any table are measured in that no two runs have in common.
+UNITS = ("seconds", "job", "mib")
+
+
+def is_cost(column: str) -> bool:
+    """Whether a column of any table says what a job took, by the last word of its name: ``longest_seconds``."""
+    return column.rpartition("_")[2] in UNITS
 
 
 def costs(folder: Path, steps: Sequence[str]) -> pd.DataFrame:
@@ -58,8 +67,9 @@ def costs(folder: Path, steps: Sequence[str]) -> pd.DataFrame:
 
 def _read(file: Path) -> pd.DataFrame:
     try:
-        rows = pd.read_csv(file, sep="\t", na_values="-")[list(MEASURED)].astype(float).rename(columns=MEASURED)
-    except (KeyError, ValueError, pd.errors.ParserError) as error:
+        rows = tidy.load_text(file, separator="\t")[list(MEASURED)].replace("-", "nan").astype(float)
+        rows = rows.rename(columns=MEASURED)
+    except (KeyError, ValueError) as error:
         raise EmbscaleError(f"{file}: not a benchmark file of Snakemake ({error}); remove it") from error
     # A job that ends within a second is never looked at, and has no memory.
     return rows.fillna({"memory_mib": 0.0}).assign(job=file.stem)

@@ -6,19 +6,18 @@ recorded stay in ``recorded/STUDY``; a page states which it shows, and how much 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from embscale.errors import EmbscaleError
+from embscale.provenance.verification import DIGESTS, WORDS, Compared, compare_tables
+from embscale.rows import tidy
 from embscale.rows.selection import last_tables, random_tables
 
 # Columns that a run measures or that follow from its bytes; all others say what a row is about.
 MEASURED = ("value", "ci_low", "ci_high", "n", "clusters", "n_train", "converged")
-DIGESTS = "_sha256"
 
 # Kept tables that are compared; all else follows from them, or from what they follow from.
 COMPARED = ("scores", "layers")
@@ -33,84 +32,9 @@ RECORDED, LOCAL, NEVER_RECORDED = "recorded", "local", "never recorded"
 EMPTY = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    """How a table of results differs from the recorded one.
-
-    Attributes:
-        rows: rows of the run.
-        matched: those of them that the record holds too.
-        missing: rows that only the record holds.
-        identical: matched rows in which all that was measured is equal to the last digit.
-        largest: the largest absolute difference of a value; NaN where no row has a value on both sides.
-        where: what the row of that difference is about.
-    """
-
-    rows: int
-    matched: int
-    missing: int
-    identical: int
-    largest: float
-    where: str
-
-    @property
-    def same(self) -> bool:
-        """Whether the run has the recorded rows, with values equal to the last digit."""
-        return self.rows == self.matched == self.identical and not self.missing
-
-
-def read(path: Path) -> pd.DataFrame:
-    """A table of results as text, so that no digit changes.
-
-    Raises:
-        EmbscaleError: it is missing or no table.
-    """
-    try:
-        return pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise EmbscaleError(f"{path}: not a table of comma-separated values ({error})") from error
-
-
 def gather(paths: list[Path]) -> pd.DataFrame:
     """Rows of several files one after the other, as text; a column that a file lacks is empty there."""
-    return pd.concat([read(path) for path in paths], ignore_index=True).fillna(EMPTY)
-
-
-def compare(local: pd.DataFrame, recorded: pd.DataFrame) -> Difference:
-    """Set a run's rows beside the recorded ones of the same keys.
-
-    Args:
-        local: rows of the run, as `read` gives them.
-        recorded: rows of the record.  A key column that one side lacks is empty there.
-
-    Raises:
-        EmbscaleError: two rows of one side have the same keys.
-    """
-    columns = list(dict.fromkeys([*local, *recorded]))
-    keys, measured = [name for name in columns if _is_key(name)], [name for name in columns if not _is_key(name)]
-    sides = []
-    for name, rows in (("run", local), ("record", recorded)):
-        whole = rows.reindex(columns=columns, fill_value=EMPTY)
-        twice = whole.duplicated(keys)
-        if twice.any():
-            row = ", ".join(filter(None, whole.loc[twice.idxmax(), keys]))
-            raise EmbscaleError(f"two rows of the {name} have the same keys: {row}")
-        sides.append(whole)
-    both = sides[0].merge(sides[1], on=keys, suffixes=("_run", "_record"))
-    # Without a common row the columns would stay text.
-    values = both[["value_run", "value_record"]].apply(pd.to_numeric, errors="coerce").astype(float)
-    apart = (values["value_run"] - values["value_record"]).abs()
-    known = apart.notna().any()
-    was = both[[f"{name}_record" for name in measured]]
-    return Difference(
-        rows=len(local),
-        matched=len(both),
-        missing=len(recorded) - len(both),
-        # As text: what neither side could compute is the same on both.
-        identical=int(sum((both[[f"{name}_run" for name in measured]].to_numpy() == was.to_numpy()).all(axis=1))),
-        largest=float(apart.max()) if known else float("nan"),
-        where=", ".join(filter(None, both.loc[apart.idxmax(), keys])) if known else EMPTY,
-    )
+    return pd.concat([tidy.load_text(path) for path in paths], ignore_index=True).fillna(EMPTY)
 
 
 def compared_files(kept: Path, recorded: Path) -> list[Path]:
@@ -135,13 +59,15 @@ def variables(kept: Path, recorded: Path) -> dict[str, str]:
     if len(compared_files(kept, recorded)) < 2 * len(COMPARED):
         words = "computed where this page was made; none of this study have been recorded yet"
         return {"whose": NEVER_RECORDED, "words": words}
-    pairs = {name: [read(folder / f"{name}.csv") for folder in (kept, recorded)] for name in COMPARED}
-    if all(compare(*pair).same for pair in pairs.values()):
+    pairs = {name: [tidy.load_text(folder / f"{name}.csv") for folder in (kept, recorded)] for name in COMPARED}
+    found = {name: compare_tables(*pair) for name, pair in pairs.items()}
+    if all(one.same for one in found.values()):
         counts = " and ".join(f"{len(pair[0]):,} rows of {name}" for name, pair in pairs.items())
         return {"whose": RECORDED, "words": f"recorded in this repository: {counts} are equal to the last digit"}
-    accuracies = [rows[rows["metric"] == "accuracy"] for rows in pairs["layers"]]
-    differences = f"scores: {_words(compare(*pairs['scores']))}; accuracies: {_words(compare(*accuracies))}"
-    words = f"computed where this page was made and are not the recorded ones ({differences})"
+    accuracies = compare_tables(*(rows[rows["metric"] == "accuracy"] for rows in pairs["layers"]))
+    differences = f"scores: {_words(found['scores'])}; accuracies: {_words(accuracies)}"
+    word = max((one.word for one in found.values()), key=WORDS.index)
+    words = f"computed where this page was made; compared with the recorded ones: {word} ({differences})"
     return {"whose": LOCAL, "words": words, "differences": differences}
 
 
@@ -192,13 +118,14 @@ def _is_key(name: str) -> bool:
     return name not in MEASURED and not name.endswith(DIGESTS)
 
 
-def _words(difference: Difference) -> str:
-    """One difference in words."""
-    if difference.same:
-        return f"all {difference.rows:,} equal to the last digit"
-    only = difference.rows - difference.matched
-    parts = [f"{difference.identical:,} of {difference.matched:,} equal to the last digit"]
-    if difference.largest > 0:
-        parts.append(f"largest difference {difference.largest:.2g}")
-    parts += [f"{only:,} only here"] * bool(only) + [f"{difference.missing:,} only there"] * bool(difference.missing)
+def _words(found: Compared) -> str:
+    """What a comparison found, in words."""
+    if found.same:
+        return f"all {found.rows:,} equal to the last digit"
+    parts = [f"{found.identical:,} of {found.rows - found.extra:,} equal to the last digit"]
+    if found.largest > 0:
+        parts.append(f"largest difference {found.largest:.2g}")
+    parts += [f"{found.extra:,} only here"] * bool(found.extra) + [f"{found.missing:,} only there"] * bool(
+        found.missing
+    )
     return ", ".join(parts)

@@ -48,8 +48,8 @@ def _check(note: Any, path: Path) -> None:  # noqa: ANN401 (whatever JSON may ho
         digests = note.get(part, {})
         if not isinstance(digests, dict) or not all(isinstance(digest, str) for digest in digests.values()):
             raise ValueError(f"{part} does not map names to digests")
-        if any("\0" in name for name in digests):
-            raise ValueError(f"{part} names a file with a NUL character")
+        if any("\0" in name or not Path(name).name for name in digests):
+            raise ValueError(f"{part} names what is no file")
     if not any(note_path(Path(name)).name == path.name for name in note.get("outputs", {})):
         raise ValueError("outputs lacks the file beside it")
 

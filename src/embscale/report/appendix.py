@@ -25,6 +25,8 @@ UNTESTED = (
     ("analogue", "detail", "not testable", "asked of the ladder"),
 )
 
+TAKES_PART = ("fetch", "local")  # statuses of published checkpoints, see `embscale.checkpoints.suites.Planned`
+
 DIGEST = re.compile(r"[0-9a-f]{64}")
 DIGEST_LENGTH = 12  # hexadecimal digits shown of a digest, as in the report
 
@@ -83,7 +85,7 @@ def not_run_table(
     lines = [["what", "why not"]]
     if inventory.empty:
         lines.append(["published checkpoints", "no suite is named in the study's parameters"])
-    for row in inventory[inventory["status"] != "available"].itertuples():
+    for row in inventory[~inventory["status"].isin(TAKES_PART)].itertuples():
         lines.append([f"{escape(row.model)}, {escape(row.checkpoint)}", escape(str(row.reason))])
     lines += [[f"training run {escape(run)}", escape(reason)] for run, reason in left_out.items()]
     if not other_tasks:

@@ -41,15 +41,17 @@ from embscale.scoring.estimates import ALL, HELDOUT, SEEN
 Variables = dict[str, Any]
 
 
-def corpus_numbers(documents: Sequence[Mapping[str, Any]], qrels: pd.DataFrame, facts: Mapping[str, Any]) -> Variables:
+def corpus_numbers(
+    documents: Sequence[Mapping[str, Any]], qrels: Mapping[str, Mapping[str, int]], facts: Mapping[str, Any]
+) -> Variables:
     """Size of the study's own retrieval tasks, and what is held out.
 
     Args:
         documents: rows of the corpus file.
-        qrels: judgements with the columns ``query-id``, ``corpus-id``, ``score``.
+        qrels: judgements of the queries that have a relevant document, by query and document.
         facts: those in the note of the harvest.
     """
-    relevant = qrels[qrels["score"] > 0]
+    relevant = sum(score > 0 for judged in qrels.values() for score in judged.values())
     of_split = Counter(row["metadata"]["split"] for row in documents)
     whole = Counter(row["metadata"]["package"] for row in documents if row["metadata"]["split"] == "heldout_package")
     packages = sorted({row["metadata"]["package"] for row in documents})
@@ -57,8 +59,8 @@ def corpus_numbers(documents: Sequence[Mapping[str, Any]], qrels: pd.DataFrame, 
     return {
         "documents": f"{len(documents):,}",
         "characters": f"{sum(len(row['text']) for row in documents) / 1e6:.1f} million",
-        "queries": f"{relevant['query-id'].nunique():,}",
-        "relevant_per_query": f"{len(relevant) / relevant['query-id'].nunique():.1f}",
+        "queries": f"{len(qrels):,}",
+        "relevant_per_query": f"{relevant / len(qrels):.1f}",
         "dev_queries": f"{facts['docstrings']['queries']['dev']:,}",
         "clusters": facts["docstrings"]["clusters"],
         "heldout": f"{of_split['heldout']:,} of them"

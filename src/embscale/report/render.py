@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from embscale.errors import EmbscaleError
 from embscale.parameters.kinds import RendererName
-from embscale.report import offline, pandoc, qmd, quarto
+from embscale.report import appendix_pages, glossary, offline, pandoc, qmd, quarto
 
 CHOICES: tuple[str, ...] = get_args(RendererName)
 
@@ -34,12 +34,14 @@ def choose(choice: str) -> Renderer:
     raise EmbscaleError("quarto: not on PATH; install it from quarto.org, or choose the renderer pandoc")
 
 
-def render(source: Path, renderer: Renderer, **extra: Any) -> str:  # noqa: ANN401 (metadata)
+def render(source: Path, renderer: Renderer, appendix: str | None = None, **extra: Any) -> str:  # noqa: ANN401 (metadata)
     """The page of a main document, as one HTML text that loads nothing.
 
     Args:
         source: the main document.
         renderer: what makes the page.
+        appendix: address of the folder with the pages by chapter, where sections marked ``.own-page`` are then read;
+            without it they stay on the page.
         extra: metadata that the document cannot set itself, such as ``commit``.
 
     Raises:
@@ -50,6 +52,9 @@ def render(source: Path, renderer: Renderer, **extra: Any) -> str:  # noqa: ANN4
     page = pandoc.to_html(document)
     if renderer.quarto:
         page = quarto.to_html(renderer.quarto, source, {"renderer": renderer.label, **extra})
+    if appendix:
+        page = appendix_pages.main_page(page, appendix)
+    page = glossary.explain(page, glossary.read(source.parent))
     if loaded := offline.loads(page):
         raise EmbscaleError(f"{source}: the page would load {', '.join(loaded)}; embed it (embed-resources: true)")
     return page
@@ -62,8 +67,13 @@ def render_chapters(source: Path, **extra: Any) -> dict[str, bytes]:  # noqa: AN
         EmbscaleError: as `render`.
     """
     files = pandoc.to_chapters(qmd.read(source, {"renderer": choose("pandoc").label, **extra}))
+    terms = glossary.read(source.parent)
     for name, content in files.items():
-        loaded = offline.loads(content.decode("utf-8")) if name.endswith(".html") else []
+        if not name.endswith(".html"):
+            continue
+        text = glossary.explain(content.decode("utf-8"), terms)
+        files[name] = text.encode("utf-8")
+        loaded = offline.loads(text)
         if foreign := [target for target in loaded if target not in files]:
             raise EmbscaleError(f"{source}: {name} would load {', '.join(foreign)}; put it below the document's folder")
     return files

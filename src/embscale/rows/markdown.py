@@ -26,16 +26,17 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def source_fold(
-    *, rule: str, command: str, module: str, digests: Mapping[str, str], where: Sequence[str], data: str
+    *, of: str, rule: str, command: str, module: str, digests: Mapping[str, str], where: Sequence[str], data: str
 ) -> str:
-    """A details block that says how a figure was made and links the rows behind it.
+    """A details block that says how something was made and links the rows behind it.
 
     The page that shows it sets ``commit`` and ``data``, the address of the folder with the rows, as metadata.
 
     Args:
+        of: what was made, such as ``this figure``.
         rule: of the workflow.
         command: of embscale, with its arguments.
-        module: that draws.
+        module: that makes it.
         digests: SHA-256 of each file read, by its path.
         where: the conditions that chose rows, ``COLUMN=VALUE``.
         data: name of the file with the chosen rows.
@@ -44,9 +45,9 @@ def source_fold(
     chosen = f", the rows with {' and '.join(map(_code, where))}" if where else ", all rows"
     return f"""
 <details class="source">
-<summary>Source of this figure</summary>
+<summary>Source of {of}</summary>
 
-- Made by rule {_code(rule)} with {_code(f"embscale {command}")}, drawn by {_code(module)}.
+- Made by rule {_code(rule)} with {_code(f"embscale {command}")}; its code is {_code(module)}.
 - State of the repository: commit {{{{< meta commit >}}}}.
 - Made from {files}{chosen}.
 - [The rows behind it]({{{{< meta data >}}}}/{data}), as CSV.

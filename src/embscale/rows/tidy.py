@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import warnings
+import zlib
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from embscale.errors import EmbscaleError
+from embscale.errors import EmbscaleError, words_of
 from embscale.rows.selection import with_unique_models
 
 
 def write(rows: pd.DataFrame, path: Path, *, float_format: str | None = None) -> None:
-    """Write rows as CSV, compressed if the name ends with ``.gz``; `pandas.read_csv` reads both."""
+    """Write rows as CSV, compressed if the name ends with ``.gz``; `load` reads both."""
     text = rows.to_csv(index=False, float_format=float_format).encode()
     # Without a time and a name, so that equal rows have equal bytes.
     path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
@@ -21,8 +25,10 @@ def write(rows: pd.DataFrame, path: Path, *, float_format: str | None = None) ->
 # Columns that are names even where they look like numbers.
 TEXT_COLUMNS = (
     "against",
+    "analogue",
     "choice",
     "classifier",
+    "commit",
     "control",
     "design",
     "expected",
@@ -30,18 +36,24 @@ TEXT_COLUMNS = (
     "fill",
     "input",
     "layer",
+    "layer_a",
+    "layer_b",
     "length",
     "mask",
+    "masked",
     "metric",
     "model",
+    "models",
     "part",
     "positions",
     "predicted_layer",
     "queries",
+    "revision",
     "scaling",
     "scheme",
     "seed",
     "split",
+    "study",
     "suite",
     "task",
     "text",
@@ -64,7 +76,7 @@ def read(paths: list[Path], columns: tuple[str, ...], *, where: list[str]) -> pd
         EmbscaleError: a file lacks a column or holds no rows, or no row is left.
     """
     conditions = [condition.partition("=")[::2] for condition in where]
-    frames = [_read(path, (*columns, *(column for column, _ in conditions))) for path in paths]
+    frames = [_with_columns(path, (*columns, *(column for column, _ in conditions))) for path in paths]
     rows = pd.concat(frames, ignore_index=True)
     for column, value in conditions:
         values = sorted(rows[column].astype(str).unique())
@@ -74,11 +86,47 @@ def read(paths: list[Path], columns: tuple[str, ...], *, where: list[str]) -> pd
     return with_unique_models(rows.reset_index(drop=True))
 
 
-def _read(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
+def load(path: Path, *, names: Collection[str] = TEXT_COLUMNS) -> pd.DataFrame:
+    """The rows of one file, as the package writes them; every reader of rows is this one or `load_text`.
+
+    A word is a word, also where other programs read ``NA``, ``None`` or ``null`` as nothing: models, tasks and tokens
+    are called so.  Only an empty cell is missing, and ``nan`` in a column that is not one of names.
+
+    Args:
+        path: comma-separated values, compressed if the name ends with ``.gz``.
+        names: columns of text, even where all of it looks like numbers.
+
+    Raises:
+        EmbscaleError: the file is no such table.
+    """
+    columns = _read(path, nrows=0).columns
+    missing = {column: [""] if column in names else ["", "nan"] for column in columns}
+    return _read(path, dtype=dict.fromkeys(names, "str"), na_values=missing)
+
+
+def load_text(path: Path, *, separator: str = ",") -> pd.DataFrame:
+    """The same with every cell as it is written, so that no digit changes.
+
+    Raises:
+        EmbscaleError: the file is no table.
+    """
+    return _read(path, dtype="str", na_filter=False, sep=separator)
+
+
+def _read(path: Path, **options: Any) -> pd.DataFrame:  # noqa: ANN401 (of pandas)
     try:
-        rows = pd.read_csv(path, dtype=dict.fromkeys(TEXT_COLUMNS, "str"))
-    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise EmbscaleError(f"{path}: not a table of comma-separated values ({error}); make it again") from error
+        with warnings.catch_warnings():
+            # Otherwise surplus cells would be names of the rows, and all others one column further left.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(path, keep_default_na=False, index_col=False, **options)
+    except (ValueError, OverflowError, EOFError, gzip.BadGzipFile, zlib.error, pd.errors.ParserWarning) as error:
+        raise EmbscaleError(
+            f"{path}: not a table of comma-separated values ({words_of(error)}); make it again"
+        ) from error
+
+
+def _with_columns(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
+    rows = load(path)
     for column in columns:
         if column not in rows.columns:
             raise EmbscaleError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from mteb.abstasks.task_metadata import TaskMetadata
     from tokenizers import Tokenizer
     from torch.utils.data import DataLoader
+
+# MTEB takes a vector for zero that is shorter than 1e-12, and float32 cannot hold squares of large values.
+SMALLEST, LARGEST = 2.0**-30, 2.0**60
 
 POOLINGS: tuple[str, ...] = get_args(Pooling)
 
@@ -127,6 +131,7 @@ class Gathered:
 
     Attributes:
         shape: of the whole table.
+        values: the rows that are kept, ``[kept, dims]``.
     """
 
     def __init__(self, blocks: Iterable[np.ndarray], rows: int, ids: np.ndarray) -> None:
@@ -141,12 +146,12 @@ class Gathered:
             EmbscaleError: an id is beyond the table.
         """
         check_rows(ids, rows)
-        self._ids, self._values = ids, np.concatenate(list(chosen(blocks, ids)))
-        self.shape = (rows, self._values.shape[1])
+        self._ids, self.values = ids, np.concatenate(list(chosen(blocks, ids)))
+        self.shape = (rows, self.values.shape[1])
 
     def __getitem__(self, ids: np.ndarray) -> np.ndarray:
         """The rows of tokens, ``[tokens, dims]``."""
-        return self._values[np.searchsorted(self._ids, ids)]
+        return self.values[np.searchsorted(self._ids, ids)]
 
 
 class TableEncoder:
@@ -167,6 +172,9 @@ class TableEncoder:
         """
         self.table = table
         self.texts = texts
+        largest = float(np.abs(table.values if isinstance(table, Gathered) else table).max(initial=0))
+        # A table whose squares would leave the range of float32 is encoded at another scale; a power of two is exact.
+        self._exponent = 0 if largest == 0 or SMALLEST < largest < LARGEST else -math.frexp(largest)[1]
         self.pooling = pooling
         rows, dims = table.shape
         self.mteb_model_meta = ModelMeta.create_empty(
@@ -200,7 +208,10 @@ class TableEncoder:
         texts = [text for batch in inputs for text in batch["text"]]
         bags = self.texts.bags(texts, are_queries=prompt_type is PromptType.query)
         check_rows(bags.rows, self.table.shape[0])
-        return bags.pool(torch.from_numpy(self.table[bags.rows]), self.pooling).numpy()
+        rows = self.table[bags.rows]
+        if self._exponent:
+            rows = np.ldexp(rows, self._exponent)
+        return bags.pool(torch.from_numpy(rows), self.pooling).numpy()
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:  # noqa: ANN401
         """Cosines of all pairs of vectors from the two sets, ``[n, m]``."""

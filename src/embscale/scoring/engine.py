@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -95,8 +96,14 @@ class Job:
     def scores(
         self, scorer: Scorer, used: np.ndarray, metrics: Sequence[str]
     ) -> Iterator[tuple[list[dict[str, Any]], pd.DataFrame]]:
-        """The scores of every query for `keys` and `padded`."""
+        """The scores of every query for `keys` and `padded`; a line tells if vectors are zero, which ties them."""
         for keys, ranking in self._rankings(scorer, used):
+            if ranking.zero_documents or ranking.zero_queries:
+                print(
+                    f"{self.name}: {ranking.zero_documents} documents and {ranking.zero_queries} queries have a vector "
+                    f"of zeros in {keys[0]['dim']} columns; their scores are 0, and ties go by document id",
+                    file=sys.stderr,
+                )
             yield keys, scorer.per_query(ranking, metrics)
 
     def _rankings(self, scorer: Scorer, used: np.ndarray) -> Iterator[tuple[list[dict[str, Any]], Ranking]]:

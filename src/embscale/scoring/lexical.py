@@ -9,6 +9,7 @@ the same tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ from scipy import sparse
 from embscale.scoring.retrieval import BLOCK_BYTES, Ranking, Scorer
 from embscale.tables.variants import Context, idf_weights
 from embscale.texts.tokens import TokenisedTexts
+
+if TYPE_CHECKING:
+    from bm25s import BM25 as BM25Index
 
 # The default parameters of bm25s for Okapi BM25: Lucene's variant, whose idf is never negative.
 BM25 = {"method": "lucene", "k1": 1.5, "b": 0.75}
@@ -35,19 +39,24 @@ def overlap_idf(scorer: Scorer) -> Ranking:
 
 def bm25(scorer: Scorer) -> Ranking:
     """Rank by Okapi BM25 (Robertson and Zaragoza 2009) over tokens; repeated tokens of a query count each time."""
-    import bm25s
-
-    rows = _rows(scorer)
-    index = bm25s.BM25(**BM25)
-    documents = [scorer.documents[i] for i in range(len(scorer.documents))]
-    # Every token id is in the vocabulary, so queries may contain tokens that no document has.
-    index.index((documents, {str(i): i for i in range(rows)}), show_progress=False)
+    index = bm25_index(scorer)
 
     def scores() -> Iterator[torch.Tensor]:
         scores = [index.get_scores_from_ids(scorer.queries[i]) for i in range(len(scorer.queries))]
         yield torch.from_numpy(np.stack(scores))
 
     return scorer.ranked(scores())
+
+
+def bm25_index(scorer: Scorer) -> BM25Index:
+    """The documents of a task, in the order of `Scorer.documents`, as an index of bm25s."""
+    import bm25s
+
+    index = bm25s.BM25(**BM25)
+    documents = [scorer.documents[i] for i in range(len(scorer.documents))]
+    # Every token id is in the vocabulary, so queries may contain tokens that no document has.
+    index.index((documents, {str(i): i for i in range(_rows(scorer))}), show_progress=False)
+    return index
 
 
 REFERENCES: dict[str, Callable[[Scorer], Ranking]] = {"overlap": overlap, "overlap_idf": overlap_idf, "bm25": bm25}

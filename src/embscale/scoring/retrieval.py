@@ -1,9 +1,12 @@
 """Score embedding tables on retrieval tasks.
 
 A text's vector is the mean of its tokens' rows; documents are ranked by cosine (Corey, "Methodology").  All of it in
-float32.  A table is processed in blocks of columns.  Inner products are sums over columns, so the first k columns are
-scored on the way to all of them, padding columns shared by several tables are pooled once, and a table that does not
-fit into memory needs no special treatment.
+float32, but for vectors whose squares would leave its range: their scores are computed in float64, so that a cosine
+does not depend on a table's scale.
+
+A table is processed in blocks of columns.  Inner products are sums over columns, so the first k columns are scored on
+the way to all of them, padding columns shared by several tables are pooled once, and a table that does not fit into
+memory needs no special treatment.
 """
 
 from __future__ import annotations
@@ -41,6 +44,9 @@ POOLED_COLUMNS = 128
 
 # Cosines ranked at a time: they stay in the processor's cache.
 CACHED_BYTES = 4 * 2**20
+
+# A vector whose largest component is smaller or larger is squared and multiplied in float64.
+SMALLEST, LARGEST = 2.0**-60, 2.0**60
 
 # Maximum bytes kept of a table that has to be generated from its first row to its last.
 KEPT_BYTES = 2 * 2**30
@@ -189,8 +195,8 @@ class PooledTexts:
         """
         how: dict[str, Any] = {"mode": "max"}
         if pooling != "max":
-            how = {"mode": "sum", "per_sample_weights": self.weights}
-        pooled = torch.empty(len(self), table.shape[1], device=table.device)
+            how = {"mode": "sum", "per_sample_weights": self.weights.to(table.dtype)}
+        pooled = torch.empty(len(self), table.shape[1], dtype=table.dtype, device=table.device)
         for some, place in zip(table.split(POOLED_COLUMNS, 1), pooled.split(POOLED_COLUMNS, 1), strict=True):
             place.copy_(
                 torch.nn.functional.embedding_bag(
@@ -212,9 +218,11 @@ class Products:
         """Add the contribution of more columns.
 
         Args:
-            queries: ``[queries, columns]``.
+            queries: ``[queries, columns]``; once these are float64, so are all products.
             documents: ``[documents, columns]``.
         """
+        if self.inner.dtype != queries.dtype:
+            self.inner, queries, documents = (values.double() for values in (self.inner, queries, documents))
         self.inner.addmm_(queries, documents.T)
         self.queries += torch.linalg.vector_norm(queries, dim=1, keepdim=True).double().square()
         self.documents += torch.linalg.vector_norm(documents, dim=1).double().square()
@@ -226,14 +234,17 @@ class Products:
         return both
 
     def cosines(self) -> Iterator[torch.Tensor]:
-        """Cosines ``[some queries, documents]``: 0 for zero vectors, -1 instead of NaN (as BEIR's exact search has it).
+        """Cosines ``[some queries, documents]``: 0 for zero vectors.
 
         Each block is small enough to stay in the processor's cache until it is ranked.
         """
-        queries, documents = (squares.sqrt().clamp_(min=1e-12).float() for squares in (self.queries, self.documents))
+        queries, documents = (
+            squares.sqrt().masked_fill_(squares == 0, 1).to(self.inner.dtype)
+            for squares in (self.queries, self.documents)
+        )
         at_once = max(1, CACHED_BYTES // (4 * max(1, self.inner.shape[1])))
         for inner, lengths in zip(self.inner.split(at_once), queries.split(at_once), strict=True):
-            yield (inner / lengths).div_(documents).nan_to_num_(nan=-1.0)
+            yield (inner / lengths).div_(documents).float()
 
 
 @dataclass
@@ -258,12 +269,15 @@ class Ranking:
         documents: document ids ``[documents]``, those that win ties first.
         scores: ``[queries, depth]``; minus infinity if there is no document.
         places: positions in `documents`, ``[queries, depth]``.
+        zero_documents, zero_queries: how many have tokens, and yet a vector of zeros, whose score is always 0.
     """
 
     queries: list[str]
     documents: np.ndarray
     scores: np.ndarray
     places: np.ndarray
+    zero_documents: int = 0
+    zero_queries: int = 0
 
 
 def best(scores: torch.Tensor, places: torch.Tensor, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -407,14 +421,18 @@ class Scorer:
         if len(self.chunks) == 1:
             # Only the best documents so far need to be kept.
             for width, products in self._products(self.chunks[0], table, widths, padding):
-                yield width, self._merged([self._best_of(products, self.chunks[0])])
+                zeros = self.chunks[0].zeros(products)
+                yield width, self._merged([self._best_of(products, self.chunks[0])], zeros)
             return
         found: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+        zeros_of: dict[int, tuple[int, int]] = {}
         for chunk in self.chunks:
             for width, products in self._products(chunk, table, widths, padding):
                 found.setdefault(width, []).append(self._best_of(products, chunk))
+                documents, queries = chunk.zeros(products)
+                zeros_of[width] = documents + zeros_of.get(width, (0, 0))[0], queries
         for width in list(found):
-            yield width, self._merged(found.pop(width))
+            yield width, self._merged(found.pop(width), zeros_of[width])
 
     def ranked(self, scores: Iterable[torch.Tensor]) -> Ranking:
         """A ranking by arbitrary scores, which are overwritten.
@@ -447,12 +465,12 @@ class Scorer:
         values, found = best(scores, places.to(scores.device), self.depth)
         return values.cpu(), found.cpu()
 
-    def _merged(self, found: list[tuple[torch.Tensor, torch.Tensor]]) -> Ranking:
+    def _merged(self, found: list[tuple[torch.Tensor, torch.Tensor]], zeros: tuple[int, int] = (0, 0)) -> Ranking:
         values, places = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
         if len(found) > 1:
             places, order = places.sort(dim=1)
             values, places = best(values.gather(1, order), places, self.depth)
-        return Ranking(self.query_ids, self.document_ids, values.numpy(), places.numpy())
+        return Ranking(self.query_ids, self.document_ids, values.numpy(), places.numpy(), *zeros)
 
     def _products(
         self, chunk: _Chunk, table: Table, widths: Sequence[int], padding: Padding | None
@@ -476,6 +494,8 @@ class Scorer:
             else:
                 block, texts = table.columns(chunk.rows, start, stop).to(self.device), chunk.renumbered(self.device)
             pooled = texts.pool(block, self.pooling)
+            if not _fits(pooled):
+                pooled = texts.pool(block.double(), self.pooling)
             products.add(pooled[: chunk.queries], pooled[chunk.queries :])
             if not torch.isfinite(products.queries).all() or not torch.isfinite(products.documents).all():
                 _check_finite(block, start, stop)
@@ -538,6 +558,19 @@ class _Chunk:
         if self._renumbered is None:
             self._renumbered = self.texts.renumbered(self.rows).to(device)
         return self._renumbered
+
+    def zeros(self, products: Products) -> tuple[int, int]:
+        """How many of these documents, and of all queries, have tokens and a vector of zeros."""
+        squares = torch.cat([products.queries.flatten(), products.documents.flatten()]).cpu()
+        zero = (squares == 0) & (self.texts.offsets.diff() > 0)
+        documents = zero[self.queries :]
+        return int((documents if self.text is None else documents[self.text]).sum()), int(zero[: self.queries].sum())
+
+
+def _fits(vectors: torch.Tensor) -> bool:
+    """Whether float32 holds the inner products of all vectors with each other, but for those of zeros."""
+    largest = torch.linalg.vector_norm(vectors, ord=torch.inf, dim=1)
+    return bool(((largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))).all())
 
 
 def _check_finite(block: torch.Tensor, start: int, stop: int) -> None:

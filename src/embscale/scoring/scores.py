@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from embscale.errors import EmbscaleError
+from embscale.errors import EmbscaleError, words_of
 from embscale.statistics.resampling import percentile_interval
 from embscale.statistics.two_way import Resamples
 
@@ -65,10 +65,6 @@ class TaskScores:
     scores: np.ndarray
     clusters: np.ndarray
     heldout: np.ndarray
-
-    def of(self, chosen: np.ndarray) -> TaskScores:
-        """Some of the scores, by a mask."""
-        return replace(self, keys=self.keys[chosen].reset_index(drop=True), scores=self.scores[:, chosen])
 
 
 def by_task(frames: Iterable[pd.DataFrame]) -> list[TaskScores]:
@@ -175,7 +171,7 @@ def read_parquet(path: Path, where: Sequence[tuple[str, str]] = ()) -> pd.DataFr
     except FileNotFoundError:
         raise EmbscaleError(f"{path}: no such file; make it with embscale score") from None
     except (OSError, pa.ArrowException) as error:
-        raise EmbscaleError(f"{path}: damaged ({error}); remove it and make it again") from error
+        raise EmbscaleError(f"{path}: damaged ({words_of(error)}); remove it and make it again") from error
 
 
 def long_rows(

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from embscale.statistics.vectors import SHORTEST
+from embscale.statistics.vectors import or_one
 
 INPUT_NORM = "input_norm"
 OUTPUT_COSINE, OUTPUT_CENTRED, OUTPUT_WITHOUT_FIRST = "output_cosine", "output_centred", "output_without_first"
@@ -71,7 +71,7 @@ def indicators(table: np.ndarray, output: np.ndarray, known: np.ndarray) -> dict
 
 def _cosine_distance(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
     mean = rows[known].mean(axis=0)
-    return 1 - rows @ mean / (np.linalg.norm(rows, axis=1) * np.linalg.norm(mean)).clip(min=SHORTEST)
+    return 1 - rows @ mean / or_one(np.linalg.norm(rows, axis=1) * np.linalg.norm(mean))
 
 
 def marks(indicator: np.ndarray, unseen: np.ndarray) -> dict[str, tuple[float, float]]:

@@ -21,6 +21,7 @@ from embscale import resources
 from embscale.errors import EmbscaleError
 from embscale.statistics import shared_units
 from embscale.statistics.resampling import seed_band
+from embscale.statistics.vectors import rescaled
 from embscale.tables import random_tables
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ class WordVectors:
 
     def unit(self) -> np.ndarray:
         """The rows scaled to norm 1."""
-        return self.vectors / np.linalg.norm(self.vectors, axis=1, keepdims=True)
+        vectors = rescaled(self.vectors, axis=1)  # so that no square leaves the range of float32
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from embscale.statistics.vectors import UNIT, scaled
+from embscale.statistics.vectors import UNIT, rescaled, scaled
 
 CKA, NEIGHBOURS = "cka", "mutual_neighbours"
 
@@ -72,7 +72,7 @@ class Vectors:
     def __init__(self, values: np.ndarray, *, neighbours: int) -> None:
         if len(values) < FEWEST or not 1 <= neighbours < len(values):
             raise ValueError(f"{len(values)} vectors, {neighbours} neighbours")
-        self.values = np.asarray(values, np.float64)
+        self.values = rescaled(np.asarray(values, np.float64))  # CKA takes their eighth powers
         self.neighbours = neighbours
 
     @cached_property

@@ -7,6 +7,7 @@ which are streamed to disk in chunks.  The whole table is never in memory.
 from __future__ import annotations
 
 import collections
+import hashlib
 import itertools
 import os
 import zlib
@@ -67,8 +68,9 @@ def locate(source: Source, config: dict[str, Any], which: WhichTable, *, name: s
 def stream(source: Source, location: Location, part: Path, metadata: dict[str, str]) -> None:
     """Write a table in the format of `tables.save`, in chunks, in its stored dtype.
 
-    `part` may be left from an interrupted run; if that run had the same `metadata`, its complete chunks are reused.
-    The caller must ensure that no two processes write the same `part`.
+    `part` may be left from an interrupted run; if that run had the same `metadata`, its complete chunks are reused, as
+    far as they have the digests that were noted in `digests_of(part)` when they had come and lay on the disk.  The
+    caller must ensure that no two processes write the same `part`, and removes both files.
 
     Raises:
         EmbscaleError: the received bytes do not match the checksum in the checkpoint file; `part` is removed.
@@ -76,8 +78,11 @@ def stream(source: Source, location: Location, part: Path, metadata: dict[str, s
     tensor = location.tensor
     header = table_files.header(tensor.dtype, tensor.shape, metadata)
     pieces = [(start, min(start + PIECE, tensor.end)) for start in range(tensor.start, tensor.end, PIECE)]
+    noted = digests_of(part)
     with part.open("a+b") as file, ThreadPoolExecutor(WORKERS) as pool:
-        missing = iter(pieces[_whole_pieces(file, header, tensor.end - tensor.start) :])
+        done = _whole_pieces(file, header, pieces, noted)
+        missing = iter(pieces[len(done) :])
+        noted.write_text("".join(done), "utf-8")
 
         def ask(count: int) -> Iterator[Future[bytes]]:
             return (pool.submit(source.fetch, location.file, *piece) for piece in itertools.islice(missing, count))
@@ -85,30 +90,47 @@ def stream(source: Source, location: Location, part: Path, metadata: dict[str, s
         asked = collections.deque(ask(WORKERS))
         try:
             while asked:
-                file.write(asked.popleft().result())
+                piece = asked.popleft().result()
+                file.write(piece)
                 file.flush()
+                os.fsync(file.fileno())  # the digest must not be there before its bytes
+                with noted.open("a", encoding="utf-8") as digests:
+                    digests.write(_digest(piece))
                 asked.extend(ask(1))
         finally:
             pool.shutdown(cancel_futures=True)
-        os.fsync(file.fileno())
     if tensor.crc32 is not None and _crc32(part, len(header)) != tensor.crc32:
         part.unlink()
+        noted.unlink()
         raise EmbscaleError(
             f"{source.label(location.file)}: the bytes of {tensor.name} do not fit the checksum in the file; what "
             "came was removed, run again"
         )
 
 
-def _whole_pieces(file: IO[bytes], header: bytes, size: int) -> int:
-    """Truncate an unfinished file to the header and complete chunks; returns the number of chunks."""
+def digests_of(part: Path) -> Path:
+    """The file beside an unfinished one with a line for each chunk that has come: its SHA-256."""
+    return part.with_name(f"{part.name}.sha256")
+
+
+def _digest(piece: bytes) -> str:
+    return f"{hashlib.sha256(piece).hexdigest()}\n"
+
+
+def _whole_pieces(file: IO[bytes], header: bytes, pieces: list[tuple[int, int]], noted: Path) -> list[str]:
+    """Truncate an unfinished file to the header and the chunks that are as they came; returns their digests."""
     file.seek(0)
-    begun = file.read(len(header)) == header
-    there = file.seek(0, os.SEEK_END) - len(header)
-    if begun and there == size:
-        return -(-size // PIECE)
-    done = there // PIECE if begun and there < size else 0
-    file.truncate(len(header) + done * PIECE if done else 0)
-    if not done:
+    done: list[str] = []
+    if file.read(len(header)) == header:
+        lines = noted.read_text("utf-8", "replace").splitlines(keepends=True) if noted.is_file() else []
+        for (start, end), line in zip(pieces, lines, strict=False):
+            if _digest(file.read(end - start)) != line:
+                break
+            done.append(line)
+    if done:
+        file.truncate(len(header) + pieces[len(done) - 1][1] - pieces[0][0])
+    else:
+        file.truncate(0)
         file.write(header)
     return done
 

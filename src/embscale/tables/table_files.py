@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from embscale.checkpoints.dtypes import STORED, to_float32
-from embscale.errors import EmbscaleError
+from embscale.errors import EmbscaleError, words_of
 
 TENSOR = "table"
 
@@ -94,7 +94,7 @@ def memory_map(path: Path) -> tuple[np.ndarray, str]:
     except FileNotFoundError:
         raise EmbscaleError(f"{path}: no such file; make it with embscale extract") from None
     except SafetensorError as error:
-        raise EmbscaleError(f"{path}: not a table ({error}); remove it and make it again") from error
+        raise EmbscaleError(f"{path}: not a table ({words_of(error)}); remove it and make it again") from error
     if dtype not in STORED or len(shape) != 2 or not alone or 0 in shape:
         raise EmbscaleError(f"{path}: expected a matrix of floating-point numbers alone, found {dtype} {shape}")
     # The format has no gaps: the only tensor ends where the file ends.
@@ -114,7 +114,7 @@ def which(path: Path) -> str:
     except FileNotFoundError:
         raise EmbscaleError(f"{path}: no such file; make it with embscale extract") from None
     except SafetensorError as error:
-        raise EmbscaleError(f"{path}: not a table ({error}); remove it and make it again") from error
+        raise EmbscaleError(f"{path}: not a table ({words_of(error)}); remove it and make it again") from error
 
 
 def load(path: Path) -> np.ndarray:

@@ -50,7 +50,7 @@ def read_texts(path: Path, *, split: str | None) -> dict[str, str]:
         name = str(row.get("_id", number))
         if not isinstance(row.get("text"), str) or name in texts:
             raise EmbscaleError(f"{path}:{number}: expected an object with a text, and no _id that another row has")
-        if split is None or (row.get("metadata") or {}).get("split") == split:
+        if split is None or beir.split_of(row, f"{path}:{number}") == split:
             texts[name] = row["text"]
     if not texts:
         raise EmbscaleError(f"{path}: no texts{f' whose metadata.split is {split!r}' if split else ''}")
@@ -70,8 +70,9 @@ def choose(
 ) -> Sample:
     """Choose texts of `min_tokens` or more by seed and ids only, and keep their first `tokens` tokens.
 
-    Whether a text is chosen does not depend on the other texts, as far as `count` allows.  If the two numbers are
-    equal, all texts have the same length.
+    Whether a text is chosen does not depend on the other texts, as far as `count` allows; but of identical texts the
+    first counts alone, as another could come to stand on the other side of a split.  If the two numbers are equal, all
+    texts have the same length.
 
     Args:
         texts: by their ids.
@@ -91,10 +92,15 @@ def choose(
     tokenizer.no_truncation()
     tokenizer.no_padding()
     chosen: dict[str, list[int]] = {}
+    met: set[str] = set()
     too_short = 0
     for name in sorted(texts, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest()):
         text = without_html(texts[name]) if strip_html else texts[name]
-        ids = tokenizer.encode(without_punctuation(text) if strip_punctuation else text, add_special_tokens=False).ids
+        text = without_punctuation(text) if strip_punctuation else text
+        if text in met:
+            continue
+        met.add(text)
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
         if len(ids) < min_tokens:
             too_short += 1
             continue
@@ -105,7 +111,7 @@ def choose(
             return Sample(tuple(chosen), TokenisedTexts(together, offsets), too_short)
     raise EmbscaleError(
         f"{len(chosen)} of {len(texts)} texts have {min_tokens} tokens or more, but {count} are wanted; "
-        "ask for fewer or shorter texts"
+        "ask for fewer or shorter texts; identical ones count once"
     )
 
 

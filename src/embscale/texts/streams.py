@@ -29,7 +29,7 @@ def read(corpus: Path, tokenised: Path, tokenizer: Path, *, seed: int) -> tuple[
         EmbscaleError: the tokenizer has no separator, or the tokens are of other documents.
     """
     documents = tokens.load(tokenised)[0]["documents"]
-    split = np.array([row["metadata"]["split"] for row in beir.read_jsonl(corpus)])
+    split = np.array(beir.splits_of(corpus))
     if len(documents) != len(split):
         raise EmbscaleError(
             f"{tokenised}: tokens of {len(documents)} documents, but {corpus} holds {len(split)}; "

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from embscale.errors import EmbscaleError
+from embscale.errors import EmbscaleError, words_of
+from embscale.parameters.kinds import SpecialTokens
 from embscale.provenance.artifacts import file_sha256
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 END_OF_TEXT = "<|endoftext|>"
+
+# What every file of tokens says of its making, each with a check.
+MADE_OF: dict[str, Callable[[Any], bool]] = {
+    "data_sha256": lambda value: isinstance(value, str),
+    "tokenizer_sha256": lambda value: isinstance(value, str),
+    "max_length": lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0,
+    "special_tokens": lambda value: value in get_args(SpecialTokens),
+}
 
 # Texts per batch of tokenisation: a tokenizer keeps some hundred bytes per token until a batch is done.
 TEXTS_AT_ONCE = 512
@@ -91,7 +100,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception for a broken file
-        raise EmbscaleError(f"{path}: not a tokenizer ({error})") from error
+        raise EmbscaleError(f"{path}: not a tokenizer ({words_of(error)})") from error
 
 
 def tokenizer_file(folder: Path) -> Path:
@@ -114,16 +123,53 @@ def save(path: Path, texts: Mapping[str, TokenisedTexts], metadata: Mapping[str,
 
 
 def load(path: Path) -> tuple[dict[str, TokenisedTexts], dict[str, Any]]:
-    """Read what `save` wrote."""
+    """Read what `save` wrote, and check that it is what `save` writes.
+
+    Returns:
+        The groups by name, of which asking for one that the file lacks is an error, too, and what they were made of,
+        with `MADE_OF` at least.
+
+    Raises:
+        EmbscaleError: there is no such file, or another one.
+    """
     try:
         with safe_open(path, framework="numpy") as file:
             names = {key.rpartition(".")[0] for key in file.keys()}  # noqa: SIM118 (not a mapping)
-            groups = {
-                name: TokenisedTexts(file.get_tensor(f"{name}.ids"), file.get_tensor(f"{name}.offsets"))
-                for name in sorted(names)
-            }
-            return groups, json.loads((file.metadata() or {})["embscale"])
+            groups = _Groups(path)
+            for name in sorted(names):
+                groups[name] = TokenisedTexts(file.get_tensor(f"{name}.ids"), file.get_tensor(f"{name}.offsets"))
+                _check_group(name, groups[name])
+            made_of = json.loads((file.metadata() or {})["embscale"])
+        if not isinstance(made_of, dict) or not all(fits(made_of.get(name)) for name, fits in MADE_OF.items()):
+            raise ValueError(f"its metadata lacks one of {', '.join(MADE_OF)}, or it is of another kind")
+        return groups, made_of
     except FileNotFoundError:
         raise EmbscaleError(f"{path}: no such file; make it with embscale tokenize") from None
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise EmbscaleError(f"{path}: not a file of tokens ({error}); remove it and make it again") from error
+    except (SafetensorError, KeyError, ValueError, RecursionError) as error:
+        raise EmbscaleError(f"{path}: not a file of tokens ({words_of(error)}); remove it and make it again") from error
+
+
+class _Groups(dict[str, TokenisedTexts]):
+    """Groups of texts by name."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def __missing__(self, name: str) -> TokenisedTexts:
+        raise EmbscaleError(f"{self.path}: holds no {name}, but {', '.join(self) or 'nothing'}; make it again")
+
+
+def _check_group(name: str, texts: TokenisedTexts) -> None:
+    """Stop at numbers that are no tokens of texts.
+
+    Raises:
+        ValueError: they are of another type or shape, or out of range.
+    """
+    ids, offsets = texts.ids, texts.offsets
+    if (ids.dtype, ids.ndim, offsets.dtype, offsets.ndim) != (np.int32, 1, np.int64, 1):
+        raise ValueError(f"{name} holds {ids.dtype} {ids.shape} and {offsets.dtype} {offsets.shape}")
+    if ids.min(initial=0) < 0:
+        raise ValueError(f"{name} holds the token {ids.min()}")
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
+        raise ValueError(f"the offsets of {name} do not divide its {len(ids)} tokens into texts")

@@ -185,14 +185,14 @@ def look_up(trainings: Sequence[Training], files: Files) -> Done | None:
     kept = [training for training in trainings if training.run]
     if not any(files.runs.glob("*/state.json")):
         return Done(dict.fromkeys((training.run for training in kept), 0))
-    from embscale.devices import choose_device
+    from embscale.devices import find_device
     from embscale.texts import beir, streams
     from embscale.texts import tokens as token_files
     from embscale.training import ladder, runs
 
     try:
         corpus = beir.corpus_file(files.corpus)
-        devices = {training.device: choose_device(training.device) for training in kept}
+        devices = {training.device: find_device(training.device) for training in kept}
     except EmbscaleError:
         return None
     if not (files.tokens.is_file() and token_files.tokenizer_file(files.tokenizer).is_file()):
@@ -385,7 +385,6 @@ def _remarks(trainings: Sequence[Training], done: Done | None, speed: Speed | No
         yield f"{words}."
     disk = sum(training.checkpoint_bytes + training.state_bytes for training in trainings)
     yield f"Disk: {si(disk, 'B')}, half of the checkpoints with the runs that studies share, half with the study."
-    yield "Not counted: static embeddings, scoring and hidden states."
     if done is None:
         yield "What is trained already can be told once the study's texts are there (and its device)."
     for run, step in (done.diverged if done else {}).items():

@@ -28,6 +28,7 @@ from safetensors.torch import load_file, save_file
 
 from embscale.errors import EmbscaleError
 from embscale.parameters.training import Recipe
+from embscale.provenance.artifacts import file_sha256
 from embscale.training import ladder
 
 SECONDS_BETWEEN_STATES = 60.0
@@ -91,7 +92,7 @@ def description(
         "threads": threads,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "libraries": {name: importlib.metadata.version(name) for name in ("torch", "transformers")},
-        "source": _sha256(Path(ladder.__file__)),
+        "source": file_sha256(Path(ladder.__file__)),
     }
 
 
@@ -173,7 +174,7 @@ class Run:
         progress = self.recorded()
         for name, digest in progress.files.items():
             file = self.folder / name
-            if not file.is_file() or _sha256(file) != digest:
+            if not file.is_file() or file_sha256(file) != digest:
                 raise _damaged(file, "missing" if not file.is_file() else "not what state.json says")
         return progress
 
@@ -267,7 +268,7 @@ class Run:
         folder = self.checkpoint(step)
         model.save_pretrained(folder)
         for name in KEPT:
-            self.progress.files[f"{folder.name}/{name}"] = _sha256(folder / name)
+            self.progress.files[f"{folder.name}/{name}"] = file_sha256(folder / name)
         self.progress.heldout[step] = loss
 
     def _write_state(self, model: ladder.Rung, optimizer: torch.optim.AdamW) -> None:
@@ -282,7 +283,7 @@ class Run:
         before = [path for path in self.folder.glob("state-*.safetensors") if path.name != name]
         before += self.folder.glob(".state-*")  # of a training that was killed while it wrote
         progress.files = {file: sha for file, sha in progress.files.items() if not file.startswith("state-")}
-        progress.files[name] = _sha256(self.folder / name)
+        progress.files[name] = file_sha256(self.folder / name)
         _replace(self.folder / "state.json", json.dumps(asdict(progress)))
         for path in before:
             path.unlink()
@@ -315,11 +316,6 @@ def _tensors(model: ladder.Rung, optimizer: torch.optim.AdamW) -> dict[str, torc
     return tensors
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _replace(path: Path, text: str) -> None:
     """Write a small file as a whole, or leave the one that is there."""
     unfinished = path.with_name(f".{path.name}")
@@ -333,7 +329,7 @@ def _replace(path: Path, text: str) -> None:
 def _json(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _damaged(path, str(error)) from None
     if not isinstance(values, dict):
         raise _damaged(path, "not a JSON object")

@@ -42,7 +42,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from embscale.claims.published_cells import RENAMED
 from embscale.errors import EmbscaleError
+from embscale.rows import tidy
 from embscale.rows.markdown import escape, markdown_table
 from embscale.rows.selection import last_checkpoint
 from embscale.scoring.scores import NONE
@@ -75,27 +77,29 @@ LAYER_SOURCES = {
     "notebooks": ("_untracked/*.ipynb, printed output", "b39f010"),
 }
 
-# Since February 2026 the study's names of two models stand for other weights; these are the names of its weights now.
-RENAMED = {"pythia-14m": "pythia-14m-deduped", "pythia-31m": "pythia-31m-deduped"}
-
 
 def load() -> pd.DataFrame:
     """Every published score, ``value`` from 0 to 1 as in ``scores.csv``; of each suite the narrowest model first."""
     numbers = ["variant_dims", "seed"]
-    rows = pd.read_csv(FILE, keep_default_na=False, na_values={name: [""] for name in numbers})
-    rows = rows.astype(dict.fromkeys(numbers, "Int64"))
+    rows = _read(FILE).astype(dict.fromkeys(numbers, "Int64"))
     return rows.assign(value=rows["value"] / SCALE)
 
 
 def huang() -> pd.DataFrame:
     """Every published accuracy of a layer classifier, ``value`` from 0 to 1."""
-    return pd.read_csv(LAYERS_FILE, keep_default_na=False)
+    return _read(LAYERS_FILE)
 
 
 def references() -> pd.DataFrame:
     """Published scores of systems of other kinds, as marks to compare with; ``value`` from 0 to 1."""
-    rows = pd.read_csv(REFERENCES_FILE, keep_default_na=False)
+    rows = _read(REFERENCES_FILE)
     return rows.assign(value=rows["value"] / SCALE)
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """Rows whose words are never missing, but empty."""
+    rows = tidy.load(path, names=("masked", "reason"))
+    return rows.assign(**{name: rows[name].fillna("") for name in rows if pd.api.types.is_string_dtype(rows[name])})
 
 
 def suites(rows: pd.DataFrame) -> dict[str, list[str]]:

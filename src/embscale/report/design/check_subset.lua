@@ -10,10 +10,10 @@ local THEOREMS = pandoc.List {
 -- What each kind of element may carry.
 local ALLOWED = {
   Div = {
-    classes = pandoc.List {"panel-tabset", table.unpack(CALLOUTS)},
+    classes = pandoc.List {"panel-tabset", "answers", "explore", "facts", "ledger", "worked", table.unpack(CALLOUTS)},
     attributes = pandoc.List {"title", "collapse", "layout-ncol"},
   },
-  Header = {classes = pandoc.List {"unnumbered", "unlisted"}, attributes = pandoc.List {}},
+  Header = {classes = pandoc.List {"unnumbered", "unlisted", "own-page"}, attributes = pandoc.List {}},
   Image = {classes = pandoc.List {}, attributes = pandoc.List {"fig-alt", "width"}},
   Span = {classes = pandoc.List {"smallcaps", "underline", "mark"}, attributes = pandoc.List {}},
   Table = {classes = pandoc.List {}, attributes = pandoc.List {"tbl-colwidths"}},
@@ -59,10 +59,13 @@ end
 
 -- The folder with the rows behind the figures, which is published beside the page.
 local data
+-- The explorer, which is published there, too; links to it name a view.
+local explorer
 
 local function link(element)
   local target = element.target
   if data and target:sub(1, #data + 1) == data .. "/" then return end
+  if explorer and target:sub(1, #explorer + 1) == explorer .. "#" then return end
   if not (target:match("^https?://") or target:match("^mailto:") or target:match("^#.")) then
     refuse(target, "link to " .. target .. " breaks when the page is moved; link to https://… or to a #label")
   end
@@ -171,6 +174,7 @@ end
 
 function Pandoc(doc)
   data = doc.meta.data and pandoc.utils.stringify(doc.meta.data)
+  explorer = doc.meta.explorer and pandoc.utils.stringify(doc.meta.explorer)
   doc:walk {
     Image = image, Link = link, RawInline = raw, RawBlock = raw, Code = code, CodeBlock = code, Str = text,
     Inlines = glued_list, Div = div, Header = check_carried, Span = check_carried, Table = check_carried,

@@ -1,7 +1,7 @@
 -- The HTML of a report's floats, callouts, tabs and wide tables, which style.css styles.  Shared by
 -- the filter for plain pandoc and the one for Quarto: what they number differs, what they show does not.
 
-local elements = {}
+local elements = {has_ledger = false}
 
 elements.NBSP = "\u{a0}"
 
@@ -31,6 +31,70 @@ end
 -- A wide table scrolls in its own box; the box can be reached with the keyboard and has a name.
 function elements.scrolling(blocks, name)
   return pandoc.Blocks {pandoc.Div(blocks, pandoc.Attr("", {"table-box"}, {{"role", "region"}, {"tabindex", "0"}, {"aria-label", name}}))}
+end
+
+local PHONE = "-phone.svg" -- behind the name of a drawing for a phone, beside the other one
+
+local function svg_of(path)
+  local found, _, text = pcall(pandoc.mediabag.fetch, path)
+  return found and text and text:match("<svg.*</svg>")
+end
+
+-- A drawing of which there is one for a phone, too, stands in the page itself: its words can be selected, and the
+-- style gives it the colours of the dark and chooses between the two.  Other images stay as they are.
+function elements.drawing(img)
+  local phone = img.src:match("%.svg$") and svg_of((img.src:gsub("%.svg$", PHONE)))
+  local wide = phone and svg_of(img.src)
+  if not wide then return nil end
+  local words = pandoc.utils.stringify(img.caption):gsub("&", "&amp;"):gsub('"', "&quot;"):gsub("<", "&lt;")
+  local open = '<span class="drawing" role="img" aria-label="' .. words .. '">'
+  return pandoc.RawInline("html", open .. '<span class="wide">' .. wide .. '</span><span class="narrow">' .. phone
+    .. "</span></span>")
+end
+
+-- A reader who hears a table is told by each head of which cells it is.
+function elements.scopes(tbl)
+  for _, row in ipairs(tbl.head.rows) do
+    for _, cell in ipairs(row.cells) do cell.attributes.scope = "col" end
+  end
+  for _, body in ipairs(tbl.bodies) do
+    for _, row in ipairs(body.body) do
+      for place = 1, body.row_head_columns do row.cells[place].attributes.scope = "row" end
+    end
+  end
+  return tbl
+end
+
+-- The table of a ledger becomes a card a row on a phone: each cell knows the name of its column, and since a style
+-- that lays rows out anew takes their roles, they are named.  A cell that opens with strong words is a verdict.
+function elements.ledger(div)
+  elements.has_ledger = true -- its page gets the script
+  return div:walk {
+    Table = function(tbl)
+      local names = pandoc.List {}
+      local function mark(row, role)
+        row.attributes.role = "row"
+        for place, cell in ipairs(row.cells) do
+          local first = cell.contents[1] and cell.contents[1].content[1]
+          cell.attributes.role = place == 1 and role == "cell" and "rowheader" or role
+          if role == "columnheader" then
+            names:insert(pandoc.utils.stringify(cell.contents))
+          elseif place > 1 then
+            cell.attributes["data-column"] = names[place]
+            if first and first.t == "Strong" then cell.attributes["data-verdict"] = pandoc.utils.stringify(first) end
+          end
+        end
+        return row
+      end
+      tbl.attributes.role, tbl.head.attributes.role = "table", "rowgroup"
+      tbl.head.rows = pandoc.List(tbl.head.rows):map(function(row) return mark(row, "columnheader") end)
+      for _, body in ipairs(tbl.bodies) do
+        body.row_head_columns, body.attributes.role = 1, "rowgroup"
+        body.body = pandoc.List(body.body):map(function(row) return mark(row, "cell") end)
+      end
+      return elements.scopes(tbl)
+    end,
+  }
 end
 
 function elements.figure(id, class, caption, blocks, caption_first)

@@ -53,7 +53,16 @@ end
 
 local function table_block(tbl)
   local words = words_of(pandoc.utils.blocks_to_inlines(tbl.caption.long))
-  return elements.scrolling({tbl}, words ~= "" and words or "Table")
+  return elements.scrolling({elements.scopes(tbl)}, words ~= "" and words or "Table")
+end
+
+local function with_script(meta)
+  meta.ledger = elements.has_ledger
+  return meta
+end
+
+local function ledger(div)
+  if div.classes:includes("ledger") then return elements.ledger(div) end
 end
 
 -- Authors in the form that the template reads.
@@ -66,4 +75,4 @@ local function authors(meta)
   return meta
 end
 
-return {{FloatRefTarget = float, Callout = callout, Tabset = tabset, Table = table_block, Meta = authors}}
+return {{FloatRefTarget = float, Callout = callout, Tabset = tabset, Image = elements.drawing, Div = ledger, Table = table_block, Meta = authors}, {Meta = with_script}}

@@ -12,7 +12,9 @@ local KINDS = {
 -- Sections begin below the title, which is level 1.
 local FIRST_LEVEL = 2
 
-local elements = dofile(pandoc.path.join {pandoc.path.directory(PANDOC_SCRIPT_FILE), "elements.lua"})
+local HERE = pandoc.path.directory(PANDOC_SCRIPT_FILE)
+local elements = dofile(pandoc.path.join {HERE, "elements.lua"})
+if FORMAT == "typst" then loadfile(pandoc.path.join {HERE, "elements_typst.lua"})(elements) end
 local NBSP = elements.NBSP
 
 local counters, labels, tabsets = {}, {}, 0
@@ -92,6 +94,7 @@ local function set_widths(tbl)
 end
 
 local function table_block(tbl)
+  tbl = elements.scopes(tbl)
   if tbl.attributes["tbl-colwidths"] then set_widths(tbl) end
   local id = tbl.identifier
   local words = pandoc.utils.blocks_to_inlines(tbl.caption.long)
@@ -147,6 +150,7 @@ local function div_block(div)
   local kind = kind_of(div.identifier)
   if kind == "fig" or kind == "tbl" or kind == "lst" then return float_div(div), false end
   if div.classes:includes("panel-tabset") then return tabset(div) end
+  if div.classes:includes("ledger") then return elements.ledger(div) end
   for name in pairs(elements.CALLOUTS) do
     if div.classes:includes("callout-" .. name) then return callout(div, name) end
   end
@@ -253,12 +257,14 @@ end
 local function alternative_text(img)
   img.caption = pandoc.Inlines(img.attributes["fig-alt"] or "")
   img.attributes["fig-alt"] = nil
-  return img
+  return elements.drawing(img) or img
 end
 
 function Pandoc(doc)
-  doc = doc:walk {Inlines = equations, Image = alternative_text}
+  doc = doc:walk {Inlines = equations}
   doc = doc:walk {traverse = "topdown", Div = div_block, Figure = figure, Table = table_block, CodeBlock = listing}
+  doc = doc:walk {Image = alternative_text}
+  doc.meta.ledger = elements.has_ledger
   doc = number_headings(doc)
   return doc:walk {Cite = references}
 end
