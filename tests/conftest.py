@@ -134,13 +134,15 @@ def checkpoint(tmp_path_factory, tokenizer_folder):
 
 @pytest.fixture(scope="session")
 def texts_file(tmp_path_factory):
-    """Forty texts of unequal length, half of them held out; some are too short for 12 tokens."""
+    """Forty different texts of unequal length, half of them held out; some are too short for 12 tokens."""
     path = tmp_path_factory.mktemp("texts") / "corpus.jsonl"
     rows = [
         {
             "_id": f"text-{i}",
             "title": "",
-            "text": " ".join(SENTENCES[(i + j) % len(SENTENCES)] for j in range(1 + i % 3)) if i % 10 else "Short.",
+            "text": " ".join(SENTENCES[(i + j) % len(SENTENCES)] for j in range(1 + i % 3)) + f" {i}"
+            if i % 10
+            else f"Short {i}.",
             "metadata": {"split": "heldout" if i % 2 else "train"},
         }
         for i in range(40)

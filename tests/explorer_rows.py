@@ -32,7 +32,7 @@ def score_rows(models: dict[str, dict[str, int]] | None = None) -> pd.DataFrame:
         random = {"suite": "random", "model": "random", "tokenizer": tokenizer}
         for variant in ("random", "random+idf"):
             kinds += [
-                NOTHING | random | {"variant": variant, "dim": dim, "width": dim, "variant_dims": dim, "seed": seed}
+                NOTHING | random | {"variant": variant, "dim": dim, "width": dim, "seed": seed}
                 for dim in (16, 32, 64, 128)
                 for seed in (1, 2, 3)
             ]
@@ -52,6 +52,41 @@ def score_rows(models: dict[str, dict[str, int]] | None = None) -> pd.DataFrame:
         n=120,
         **digests,
     )
+
+
+KEYS = ["suite", "model", "step", "width", "table", "treatment", "dim", "tokenizer", "pooling", "special_tokens"]
+KEYS += ["task", "length", "metric"]
+TOKENS = {0: 0, 400: 409_600}
+
+
+def estimate_rows(scores: pd.DataFrame) -> pd.DataFrame:
+    """The means of score rows, of which each model has one; random tables have one for each seed."""
+    parts = scores["variant"].str.split("+", expand=True).reindex(columns=[0, 1])
+    other = parts[0].isin(["random", "shuffled"])
+    table = parts[0].where(other, "input").mask(scores["suite"] == "reference", "reference")
+    treatment = parts[1].fillna("full").where(other, scores["variant"])
+    numbered = scores["variant_dims"].map(lambda dims: "" if np.isnan(dims) else f":{dims:g}")
+    rows = scores.assign(table=table, treatment=treatment + numbered, queries="all", clusters=100)
+    values = {name: (name, "mean") for name in ("value", "ci_low", "ci_high")}
+    groups = rows.groupby([*KEYS, "queries"], dropna=False, sort=False)
+    return groups.agg(**values, runs=("value", "size"), n=("n", "first"), clusters=("clusters", "first")).reset_index()
+
+
+def difference_rows(scores: pd.DataFrame) -> pd.DataFrame:
+    """The same less random tables of the same tokenizer and width, where they went through the same treatment."""
+    rows = estimate_rows(scores)
+    same = ["width", "treatment", "tokenizer", "special_tokens", "task", "metric"]
+    random = rows[rows["table"] == "random"][[*same, "value", "runs"]]
+    random = random.rename(columns={"value": "control_score", "runs": "control_runs"})
+    pairs = rows[rows["table"] == "input"].merge(random, on=same)
+    less = {name: pairs[name] - pairs["control_score"] for name in ("value", "ci_low", "ci_high")}
+    return pairs.assign(score=pairs["value"], **less, against="random", p=0.04)
+
+
+def curve_rows() -> pd.DataFrame:
+    """Tokens at the two steps of the suite "wide"."""
+    models = pd.DataFrame({"suite": "wide", "model": list(MODELS["wide"])})
+    return models.merge(pd.DataFrame({"step": list(TOKENS), "tokens": list(TOKENS.values())}), how="cross")
 
 
 def fact_rows() -> pd.DataFrame:

@@ -24,7 +24,8 @@ def replay(path):
     for one in (note, again):
         # Other notes name the modules that were loaded; here one process runs everything.
         one["inputs"] = {name: digest for name, digest in one["inputs"].items() if not name.endswith(".note.json")}
-    differing = [output for output, digest in note["outputs"].items() if file_sha256(Path(output)) != digest]
+    outputs = {name: digest for name, digest in note["outputs"].items() if not name.endswith(".note.json")}
+    differing = [output for output, digest in outputs.items() if file_sha256(Path(output)) != digest]
     return differing + [f"its note: {key}" for key in ("params", "paths", "inputs") if again[key] != note[key]]
 
 

@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from embscale.cli import execute
-from explorer_rows import accuracy_rows, confusion_rows, fact_rows, point_rows, score_rows
+from explorer_rows import (
+    accuracy_rows,
+    confusion_rows,
+    curve_rows,
+    difference_rows,
+    estimate_rows,
+    fact_rows,
+    point_rows,
+    score_rows,
+)
 
 
 def pytest_addoption(parser):
@@ -45,8 +54,10 @@ def sheet(browser):
 
 
 def make_explorer(folder, tokenizer, **rows):
-    """The explorer of these rows, which may leave out all but the scores."""
+    """The explorer of these rows, which may leave out all but the scores; their means are added."""
+    rows = {"estimates": estimate_rows(rows["scores"])} | rows
     flags = ["--title", "A study", "--metric", "ndcg_at_10", "--length", "64", "--tokenizer", f"wide={tokenizer}"]
+    flags += ["--link", "Report=index.html"]
     for name, frame in rows.items():
         frame.to_csv(folder / f"{name}.csv", index=False)
         flags += [f"--{name}", str(folder / f"{name}.csv")]
@@ -62,6 +73,8 @@ def explorer(tmp_path_factory, tokenizer_folder):
         tmp_path_factory.mktemp("explorer"),
         tokenizer_folder,
         scores=score_rows(),
+        differences=difference_rows(score_rows()),
+        curves=curve_rows(),
         facts=fact_rows(),
         points=point_rows(),
         confusion=confusion_rows(),

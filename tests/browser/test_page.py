@@ -1,9 +1,11 @@
 """The report in a real browser: figures seen, references followed, no barrier, on screen, phone and paper."""
 
+import io
 import itertools
 import re
 import shutil
 
+import matplotlib.image
 import pytest
 
 from embscale.report.render import choose, render
@@ -17,6 +19,8 @@ WIDE = "| " + " | ".join(f"column {i}" for i in range(14)) + " |\n" + "|--:" * 1
 BODY = f"""
 ## Beginning {{#sec-beginning}}
 
+The ranking by a slope of words is old; a slope is a slope.
+
 See @fig-slope, @tbl-scores, @eq-sum, @nte-care and @sec-detail. Zipf [@zipf1936] wrote first.[^why]
 
 [^why]: Because he could.
@@ -26,6 +30,13 @@ See @fig-slope, @tbl-scores, @eq-sum, @nte-care and @sec-detail. Zipf [@zipf1936
 {{{{< include figures/slope.md >}}}}
 
 A slope.
+:::
+
+::: {{#fig-rise}}
+
+![](figures/rise.svg){{fig-alt="A line rises"}}
+
+A drawing.
 :::
 
 {LONG}
@@ -71,6 +82,24 @@ On the right.
 
 {LONG}
 
+::: {{.ledger}}
+
+- **holds**: 1
+- **fails**: 2
+
+::: {{#tbl-ledger}}
+
+| claim                                    | population        | our models | effect [95 % interval] |
+|:-----------------------------------------|:------------------|:-----------|-----------------------:|
+| [**C1**]{{#claim-C1}} Wider is better.     | all models        | **fails**  |    −2.24 [−5.57, 1.01] |
+| [**C2**]{{#claim-C2}} Longer is better.    | two large models  | **holds**  |      10.50 [9.1, 11.8] |
+| [**C10**]{{#claim-C10}} Deeper is better.  | two large models  | **fails**  |       0.02 [-0.9, 0.9] |
+
+Claims.
+:::
+
+:::
+
 ## End
 
 {LONG}
@@ -80,6 +109,13 @@ On the right.
 ::: {{#refs}}
 :::
 """
+
+GLOSSARY = "- forms: [slope]\n  means: How steep a line is.\n"
+DRAWING = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="300pt" height="150pt" viewBox="0 0 300 150">'
+    '<rect width="300" height="150" fill="#fff"/><path d="M5 145 L295 5" stroke="#246" stroke-width="9"/>'
+    '<text x="20" y="30">rising</text></svg>'
+)
 
 
 def pytest_generate_tests(metafunc):
@@ -95,8 +131,9 @@ def small(request, tmp_path_factory):
     """A page with everything that a report may hold."""
     folder = tmp_path_factory.mktemp("report")
     file = folder / "page.html"
+    files = {"glossary.yml": GLOSSARY, "figures/rise-phone.svg": DRAWING, "figures/rise.svg": DRAWING}
     front = "subtitle: With all\nauthor: Ada Example\nabstract: Short.\nbibliography: refs.bib"
-    file.write_text(render(write_report(folder / "source", BODY, front), choose(request.param)), "utf-8")
+    file.write_text(render(write_report(folder / "source", BODY, front, files), choose(request.param)), "utf-8")
     return file
 
 
@@ -156,7 +193,7 @@ def test_every_inner_link_leads_somewhere(sheet, file):
 
 def test_a_reference_brings_its_figure_into_view(sheet, file):
     page = sheet().open(file)
-    for link in page.locator("main p > a.quarto-xref").all()[:5]:
+    for link in page.locator("main p > a.quarto-xref[href^='#']").all()[:5]:
         link.click()
         target = page.locator(f"[id='{link.get_attribute('href')[1:]}']")
         page.wait_for_function(
@@ -164,6 +201,13 @@ def test_a_reference_brings_its_figure_into_view(sheet, file):
                  return top >= -2 && top < innerHeight; }""",
             arg=target.get_attribute("id"),
         )
+
+
+def test_a_reference_to_another_page_names_a_place_there(sheet, file):
+    links = sheet().open(file).locator("a.quarto-xref:not([href^='#'])")
+    for link in set(links.evaluate_all("links => links.map(link => link.getAttribute('href'))")):
+        name, _, place = link.partition("#")
+        assert (f'id="{place}"' if place else "<main") in (file.parent / name).read_text("utf-8"), link
 
 
 def test_headings_descend(sheet, file):
@@ -214,3 +258,82 @@ def test_a_fold_opens_with_the_keyboard(sheet, file):
     assert not fold.evaluate("fold => fold.open")
     page.keyboard.press("Enter")
     assert fold.evaluate("fold => fold.open")
+
+
+def claims(page):
+    """The ids of the claims that are seen, from top to bottom."""
+    return page.locator(".ledger tbody [id^=claim-]:visible").evaluate_all("all => all.map(e => e.id.slice(6))")
+
+
+@pytest.mark.parametrize("device", [browsing.DESK, browsing.PHONE], ids=["desk", "phone"])
+def test_claims_can_be_filtered_and_sorted(sheet, small, device):
+    page = sheet(**device).open(small)
+    ledger = page.locator(".ledger")
+    assert claims(page) == ["C1", "C2", "C10"]
+    fails = ledger.get_by_role("button", name="fails: 2")
+    fails.click()
+    assert claims(page) == ["C1", "C10"] and fails.get_attribute("aria-pressed") == "true"
+    assert ledger.get_by_role("status").inner_text() == "2 of 3 claims shown"
+    fails.click()
+    ledger.get_by_label("Find a claim").fill("large")
+    assert claims(page) == ["C2", "C10"]
+    ledger.get_by_label("Find a claim").fill("")
+    effect = ledger.get_by_role("columnheader", name="effect")
+    for order, expected in (("ascending", ["C1", "C10", "C2"]), ("descending", ["C2", "C10", "C1"])):
+        effect.get_by_role("button").click()
+        assert claims(page) == expected and effect.get_attribute("aria-sort") == order
+    ledger.get_by_role("columnheader", name="claim").get_by_role("button").click()
+    assert claims(page) == ["C1", "C2", "C10"] and not effect.get_attribute("aria-sort")
+
+
+def test_without_scripts_a_claim_is_a_card_on_a_phone(sheet, small):
+    page = sheet(java_script_enabled=False, **browsing.PHONE).open(small)
+    assert page.locator(".ledger button").count() == 0
+    cards = page.locator(".ledger tbody tr").all()
+    assert len(cards) == 3
+    for card in cards:
+        box = card.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= browsing.PHONE["viewport"]["width"]
+        places = [cell.bounding_box() for cell in card.locator("th, td").all()]
+        assert all(above["y"] + above["height"] <= below["y"] + 1 for above, below in itertools.pairwise(places))
+
+
+@pytest.mark.parametrize("device", [browsing.DESK, browsing.PHONE], ids=["desk", "phone"])
+def test_a_term_is_explained_to_pointer_tap_and_keyboard(sheet, small, device):
+    page = sheet(**device).open(small)
+    term = page.locator(".term")
+    explanation = page.get_by_role("tooltip", include_hidden=True)
+    assert term.count() == 1 and not explanation.is_visible()
+    assert page.locator(f"[id='{term.get_attribute('aria-describedby')}']").text_content() == "How steep a line is."
+    if device is browsing.PHONE:
+        term.tap()
+    else:
+        term.hover()
+        assert explanation.is_visible()
+        page.mouse.move(0, 0)
+        assert not explanation.is_visible()
+        term.focus()
+    assert explanation.is_visible() and explanation.bounding_box()["x"] >= 0
+    assert browsing.sticking_out(page) == []
+    page.keyboard.press("Escape")
+    assert not explanation.is_visible()
+
+
+@pytest.mark.parametrize("form", ["SVG", "PNG"])
+def test_a_figure_can_be_saved(sheet, small, form):
+    page = sheet(accept_downloads=True).open(small)
+    button = page.get_by_role("button", name=re.compile(f"Save Figure.2 as {form}"))
+    button.focus()
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    assert download.value.suggested_filename == f"rise.{form.lower()}"
+    content = download.value.path().read_bytes()
+    if form == "SVG":
+        assert content.startswith(b"<svg") and b"M5 145 L295 5" in content
+    else:
+        image = matplotlib.image.imread(io.BytesIO(content), format="png")
+        assert image.shape[:2] == (450, 900) and image[..., :3].min() < 0.6 < image[0, 0, :3].min()
+
+
+def test_without_scripts_no_figure_offers_to_be_saved(sheet, small):
+    assert not sheet(java_script_enabled=False).open(small).locator(".save").count()

@@ -5,15 +5,19 @@ from __future__ import annotations
 import functools
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hub import tokenizer_layouts
+from hub.tokenizer_layouts import SENTENCES
+
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
-VOCABULARY = 300  # the tokenizer's; tables have some rows more, as in many real checkpoints
-ROWS = 320
+VOCABULARY = 300  # of `save_tokenizer`
+ROWS = 352  # of a table, more than any tokenizer here has, as in many real checkpoints
 WIDTH = 32
 PLACES = 64
 BLOCKS = 2
@@ -71,18 +75,32 @@ ON_DISK: dict[str, dict[str, str]] = {
 # What older versions of the library saved beside the weights of a block: masks, as bytes or truth values.
 BUFFERS = {"gpt_neox": ("gpt_neox.layers.{}.attention", "uint8"), "gpt2": ("h.{}.attn", "bool")}
 
-SENTENCES = [
-    "The table of a model holds one row for each token.",
-    "A layer adds to the vectors that the layer before it handed on.",
-    "Which layer does a vector come from? A linear probe can often tell.",
-    "Wide models have long rows, narrow models have short ones.",
-]
+WORDS = tuple(f"word{i}" for i in range(60))
+
+# Whose tokenizer a kind of checkpoint has, a key of `tokenizer_layouts.LAYOUTS`, where it is not of its own name.
+TOKENIZERS = {
+    "opt-projected": "opt",
+    "llama": "llama2",
+    "llama-tied": "llama3",
+    "gemma2": "gemma",
+    "gemma3_text": "gemma",
+    "qwen2": "qwen",
+    "qwen3": "qwen",
+}
 
 
 def save(
-    model: str, container: str, folder: Path, *, dtype: str = "float32", seed: int = 0, **overrides: Any
+    model: str,
+    container: str,
+    folder: Path,
+    *,
+    dtype: str = "float32",
+    seed: int = 0,
+    tokenizer: str | None = None,
+    table: np.ndarray | None = None,
+    **overrides: Any,
 ) -> dict[str, torch.Tensor]:
-    """Write a checkpoint with random weights, its config and a tokenizer.
+    """Write a checkpoint with random weights, its config and a tokenizer in the files of its suite.
 
     Args:
         model: a key of `MODELS`.
@@ -90,6 +108,8 @@ def save(
         folder: made if it is missing.
         dtype: float16, bfloat16 or float32.
         seed: of the weights.
+        tokenizer: a key of `tokenizer_layouts.LAYOUTS`; without one, that of the kind.
+        table: the input table, rows and columns as in the config; random without one.
         overrides: entries of the config.
 
     Returns:
@@ -113,6 +133,8 @@ def save(
         if model_type == "t5":
             # The library ties the output table unless a checkpoint, as those of version 1.1, holds another.
             built.lm_head.weight = torch.nn.Parameter(torch.randn(settings["vocab_size"], settings["d_model"]))
+        if table is not None:
+            built.get_input_embeddings().weight.copy_(torch.from_numpy(table))
         built.to(getattr(torch, dtype))
     state = {_on_disk(model, name): tensor.detach() for name, tensor in built.state_dict().items()}
     state |= _buffers(model_type, getattr(torch, dtype))
@@ -139,7 +161,7 @@ def save(
         path = folder / "config.json"
         said = json.loads(path.read_text("utf-8")) | {"tie_word_embeddings": settings["tie_word_embeddings"]}
         path.write_text(json.dumps(said, indent=2), "utf-8")
-    save_tokenizer(folder)
+    tokenizer_layouts.save(tokenizer or TOKENIZERS.get(model, model), folder)
     return state
 
 
@@ -169,7 +191,7 @@ def _buffers(model_type: str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
 
 
 def save_tokenizer(folder: Path) -> None:
-    """Write a byte-level tokenizer in the Hugging Face layout."""
+    """Write a byte-level tokenizer of no suite in the Hugging Face layout."""
     (folder / "tokenizer.json").write_text(_tokenizer(), "utf-8")
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|end|>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), "utf-8")
@@ -188,7 +210,9 @@ def _tokenizer() -> str:
     return str(tokenizer.to_str())
 
 
-def save_retrieval(folder: Path, *, suffix: str = "jsonl", documents: int = 40, queries: int = 8) -> dict[str, Any]:
+def save_retrieval(
+    folder: Path, *, suffix: str = "jsonl", documents: int = 40, queries: int = 8, words: Sequence[str] = WORDS
+) -> dict[str, Any]:
     """Write a retrieval task as MTEB's repositories have it: configurations default (judgements), corpus, queries.
 
     Args:
@@ -196,12 +220,46 @@ def save_retrieval(folder: Path, *, suffix: str = "jsonl", documents: int = 40, 
         suffix: type of all files, jsonl or parquet; `datasets` reads one type in a repository.
         documents: random words; some have no title, one has no text.
         queries: words of the two documents that are relevant.
+        words: of which texts are made.
 
     Returns:
         ``documents`` and ``queries`` by id, and ``qrels``: by query the grades of documents.
     """
+    rows, truth = _retrieval(documents, queries, words)
+    names = {"default": ("test", "qrels/test"), "corpus": ("corpus", "corpus"), "queries": ("queries", "queries")}
+    for name, part in zip(names.values(), rows, strict=True):
+        _write_rows(folder / f"{name[1]}.{suffix}", part)
+    _write_card(folder, {config: {split: f"{path}.{suffix}"} for config, (split, path) in names.items()})
+    return truth
+
+
+def save_retrieval_by_language(
+    folder: Path, words: Mapping[str, Sequence[str]], *, split: str = "validation"
+) -> dict[str, dict[str, Any]]:
+    """Write a retrieval task in several languages as MTEB's repositories have it: three configurations for each.
+
+    Args:
+        folder: made if it is missing.
+        words: by language, of which texts are made.
+        split: of every configuration.
+
+    Returns:
+        By language the values of `save_retrieval`.
+    """
+    configs, truths = {}, {}
+    for language, its in words.items():
+        rows, truths[language] = _retrieval(20, 8, its)
+        for kind, part in zip(("qrels", "corpus", "queries"), rows, strict=True):
+            config = f"{language}-{kind}"
+            configs[config] = {split: f"{config}/{split}-00000-of-00001.parquet"}
+            _write_rows(folder / configs[config][split], part)
+    _write_card(folder, configs)
+    return truths
+
+
+def _retrieval(documents: int, queries: int, words: Sequence[str]) -> tuple[tuple[list[dict[str, Any]], ...], Any]:
+    """Rows of judgements, corpus and queries, and what they hold as `save_retrieval` returns it."""
     chance = random.Random(0)
-    words = [f"word{i}" for i in range(60)]
     corpus = [
         {"_id": f"d{i}", "title": " ".join(chance.choices(words, k=3 if i % 4 else 0)), "text": _text(chance, words, i)}
         for i in range(documents)
@@ -213,21 +271,18 @@ def save_retrieval(folder: Path, *, suffix: str = "jsonl", documents: int = 40, 
         asked.append({"_id": f"q{i}", "text": " ".join(" ".join(corpus[j]["text"].split()[:3]) for j in relevant)})
         judged += [{"query-id": f"q{i}", "corpus-id": f"d{j}", "score": 1} for j in relevant]
         judged += [{"query-id": f"q{i}", "corpus-id": f"d{2 * i + 3}", "score": 0}]
-    names = {"default": ("test", "qrels/test"), "corpus": ("corpus", "corpus"), "queries": ("queries", "queries")}
-    for name, rows in zip(names.values(), (judged, corpus, asked), strict=True):
-        _write_rows(folder / f"{name[1]}.{suffix}", rows)
-    _write_card(folder, {config: {split: f"{path}.{suffix}"} for config, (split, path) in names.items()})
     qrels: dict[str, dict[str, int]] = {}
     for row in judged:
         qrels.setdefault(row["query-id"], {})[row["corpus-id"]] = row["score"]
-    return {
+    truth = {
         "documents": {row["_id"]: (row["title"], row["text"]) for row in corpus},
         "queries": {row["_id"]: row["text"] for row in asked},
         "qrels": qrels,
     }
+    return (judged, corpus, asked), truth
 
 
-def _text(chance: random.Random, words: list[str], place: int) -> str:
+def _text(chance: random.Random, words: Sequence[str], place: int) -> str:
     return "" if place == 0 else " ".join(chance.choices(words, k=12)) + "."
 
 

@@ -6,6 +6,9 @@ import numpy as np
 
 from embscale.texts import tokens
 
+# What a file of tokens must say of itself.
+MADE_OF = {"data_sha256": "x", "tokenizer_sha256": "y", "max_length": 9, "special_tokens": "exclude"}
+
 
 def save_corpus(folder):
     """Write ``corpus.jsonl``, ``tokens.safetensors`` and the tokenizer; token 0 separates, token 13 is never seen."""
@@ -24,4 +27,4 @@ def save_corpus(folder):
     ]
     (folder / "corpus.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     made = tokens.tokenise(texts, tokenizer, max_length=100, special_tokens=False)
-    tokens.save(folder / "tokens.safetensors", {"documents": made}, {})
+    tokens.save(folder / "tokens.safetensors", {"documents": made}, MADE_OF)

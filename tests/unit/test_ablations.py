@@ -10,6 +10,7 @@ from scipy import stats
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 
+from embscale.errors import EmbscaleError
 from embscale.layers import ablations
 from embscale.layers.classifiers import Linear
 
@@ -39,7 +40,7 @@ def found(states):
 
 @pytest.fixture(scope="module")
 def rows(found):
-    return ablations.ablations(found, random_masks=4)
+    return pd.concat(ablations.ablations(found, random_masks=4), ignore_index=True)
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +172,14 @@ def test_overlap_of_seeds_by_hand(found):
     assert np.isnan([row["ci_low"], row["ci_high"]]).all() and row["n"] == 3  # pairs of splits of the same texts
     lone = replace(same, fits=same.fits[:1], seeds=SEEDS[:1])
     assert np.isnan(of(pd.DataFrame(ablations.stability(lone)), choice="frequent")["value"]).all()
+
+
+def test_inner_folds_that_cannot_be_made_are_reported_before_the_first_fit():
+    """Two texts divide once, and what is left to train on does not divide again."""
+    states = made(noise(3, 40, 4), texts=2)
+    with pytest.raises(EmbscaleError, match="split by text: 1 groups do not divide"):
+        ablations.check_splits(states, everything(states), SETTINGS, split="text", seeds=[1])
+    ablations.check_splits(states, everything(states), SETTINGS, split="vector", seeds=[1])
 
 
 def test_positions_are_distinguished():

@@ -1,6 +1,7 @@
 """The ladder's answers on made-up scores and losses whose crossings, effects and laws are known."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -90,9 +91,15 @@ def rows_of(ladder, against="random"):
     return rows[rows["against"] == against]
 
 
+def some(task, chosen):
+    """Some of the scores of a task, by a mask."""
+    chosen = chosen.to_numpy()
+    return replace(task, keys=task.keys[chosen].reset_index(drop=True), scores=task.scores[:, chosen])
+
+
 def test_a_curve_has_the_intervals_of_the_differences_at_every_step(ladder):
     made, found, _, resampled = ladder
-    own = made.of((made.keys["suite"].isin(["ladder", "random"]) & (made.keys["variant"] != "unit")).to_numpy())
+    own = some(made, made.keys["suite"].isin(["ladder", "random"]) & (made.keys["variant"] != "unit"))
     _, differences = estimates([own], resamples=400, seed=1)
     differences = differences[
         differences["against"].isin(["random", "untrained"]) & (differences["treatment"] == "full")
@@ -179,7 +186,7 @@ def test_queries_of_one_cluster_give_no_interval():
 
 def test_a_width_without_random_tables_is_refused():
     made, _, runs, _ = study({"ladder": {64: {}}})
-    rest = made.of((made.keys["suite"] != "random").to_numpy())
+    rest = some(made, made.keys["suite"] != "random")
     with pytest.raises(EmbscaleError, match=r"ladder-w64: no random tables of width 64 .*scores.random.dims"):
         curves.curves(rest, ladder_rows.tokens(runs))
 
@@ -234,11 +241,9 @@ def test_families_are_corrected_by_quantity(ladder):
 def test_a_variation_is_compared_with_the_seeds_and_steps_that_both_have():
     suites = {"ladder": {64: {}}, "ladder-tied": {64: {"loss": 0.15}}}
     made, _found, runs, resampled = study(suites)
-    shorter = made.of(
-        (
-            (made.keys["suite"] != "ladder-tied") | ((made.keys["run"] != 2) & (made.keys["step"] <= 4800))
-        ).to_numpy()
-    )  # fmt: skip
+    shorter = some(
+        made, (made.keys["suite"] != "ladder-tied") | ((made.keys["run"] != 2) & (made.keys["step"] <= 4800))
+    )
     table = effects.rows(curves.curves(shorter, ladder_rows.tokens(runs)), runs, resampled, MARGINS)
     tied = table[table["suite"] == "ladder-tied"]
     assert set(tied["runs"]) == {2} and set(tied["step"]) == {4800} and set(tied["against"]) == {"ladder"}

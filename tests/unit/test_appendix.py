@@ -12,7 +12,7 @@ from embscale.report import appendix
 
 README = "# W\n\n## Results\n\ntext\n\n## Columns of `scores.csv`\n\n| column | means |\n|---|---|\n| `a`, `b` | x |\n"
 INVENTORY = pd.DataFrame({
-    "model": ["gpt*", "opt"], "checkpoint": ["main", "main"], "status": ["gated", "available"], "reason": ["closed", ""]
+    "model": ["gpt*", "opt"], "checkpoint": ["main", "main"], "status": ["gated", "fetch"], "reason": ["closed", ""]
 })  # fmt: skip
 NOT_RUN = "published models not run"
 LEFT_OUT = {"ladder-w64-seed2": "diverged at step 812"}
@@ -84,7 +84,8 @@ def test_the_command_writes_all_three(tmp_path, monkeypatch):
     Path("fig.md").write_text("![](a.svg)", "utf-8")
     pd.DataFrame({"a": [1]}).to_csv("scores.csv", index=False)
     pd.DataFrame({"p": [1]}).to_csv("probes.csv", index=False)
-    flags = "--made made.csv --inventory inventory.csv --claims claims.csv --partials fig.md --readme README.md"
+    flags = "--notes made.csv.note.json --inventory inventory.csv --claims claims.csv --partials fig.md"
+    flags += " --readme README.md"
     assert (
         execute("appendix", [*flags.split(), "--scores", "scores.csv", "--probes", "probes.csv", "--tables", "t"]) == 0
     )

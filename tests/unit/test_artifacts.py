@@ -57,6 +57,9 @@ def test_two_runs_write_the_same_note(tmp_path):
     assert artifacts.note_path(tmp_path / "a.txt").read_bytes() == before
 
 
+@pytest.mark.fault(
+    "a job that fails half-way", happens="nothing is written, what was there stays", do="the same command again"
+)
 def test_a_failing_job_leaves_nothing_and_keeps_what_was_there(tmp_path):
     make(tmp_path / "a.txt", "old")
     with (
@@ -69,6 +72,7 @@ def test_a_failing_job_leaves_nothing_and_keeps_what_was_there(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "a.txt.note.json"]
 
 
+@pytest.mark.fault("a command that leaves out one of its outputs", happens="one line, and no output", do="report it")
 def test_an_output_that_was_not_written_is_an_error(tmp_path):
     with (
         pytest.raises(EmbscaleError, match=r"a\.txt: the job ended without writing it"),
@@ -77,11 +81,13 @@ def test_an_output_that_was_not_written_is_an_error(tmp_path):
         pass
 
 
+@pytest.mark.fault("an input that is not there", happens="one line names it", do="make it")
 def test_a_missing_input_is_named(tmp_path):
     with pytest.raises(EmbscaleError, match=r"absent\.txt: no such file"):
         make(tmp_path / "a.txt", inputs=[tmp_path / "absent.txt"])
 
 
+@pytest.mark.fault("an input that is not what its note says", happens="one line names it", do="make it again")
 def test_an_input_changed_after_it_was_made_stops_the_job(tmp_path):
     make(tmp_path / "a.txt")
     (tmp_path / "a.txt").write_text("edited by hand")
@@ -115,6 +121,7 @@ def test_of_two_notes_that_name_a_file_the_newer_holds(tmp_path):
         make(tmp_path / "consumer.txt", inputs=[second])
 
 
+@pytest.mark.fault("a file where a folder is to be", happens="one line names it", do="move it")
 def test_a_file_in_the_way_of_the_folder_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(EmbscaleError, match=r"file/below: cannot write here"):
@@ -130,6 +137,7 @@ def test_every_command_has_a_summary_and_help(capsys):
         assert end.value.code == 0 and "usage: embscale" in capsys.readouterr().out
 
 
+@pytest.mark.fault("a command that does not exist", happens="one line names those that do", do="use one of them")
 def test_an_unknown_command_is_refused(capsys):
     assert main(["no-such"]) == 2
     assert "known are" in capsys.readouterr().err
@@ -142,6 +150,11 @@ def test_an_expected_failure_is_one_line(tmp_path, capsys):
     assert line.startswith("embscale extract: ") and "config.json: no such file" in line
 
 
+@pytest.mark.fault(
+    "a disk that is full while a command writes",
+    happens="one line; no output and nothing unfinished stays",
+    do="free some space",
+)
 @pytest.mark.long
 @pytest.mark.parametrize("command", ["extract", "states"])
 def test_a_full_disk_is_one_line_and_leaves_nothing(command, checkpoint, texts_file, tmp_path):
@@ -166,6 +179,11 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(command, checkpoint, texts_f
     assert list((tmp_path / "out").iterdir()) == []
 
 
+@pytest.mark.fault(
+    "an output that is an input, by whatever path or link",
+    happens="the command ends before it reads anything",
+    do="name another output",
+)
 @pytest.mark.parametrize("way", ["the same name", "climbing", "a link to it", "a link to its folder", "its note"])
 def test_an_output_over_an_input_is_refused_before_anything_is_read(tmp_path, way):
     source = tmp_path / "in" / ("out.txt.note.json" if way == "its note" else "a.txt")
@@ -185,6 +203,9 @@ def test_an_output_over_an_input_is_refused_before_anything_is_read(tmp_path, wa
     assert source.read_text() == "precious"
 
 
+@pytest.mark.fault(
+    "two outputs in one file", happens="the command ends before it reads anything", do="name another output"
+)
 @pytest.mark.parametrize("second", ["a.txt", "below/../a.txt", "a.txt.note.json"])
 def test_two_outputs_in_one_file_are_refused(tmp_path, second):
     outputs = [tmp_path / "a.txt", tmp_path / second]
@@ -196,6 +217,11 @@ def test_two_outputs_in_one_file_are_refused(tmp_path, second):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.fault(
+    "an output that is a file of another command, or by hand",
+    happens="the command ends before it reads anything",
+    do="name another output, or remove the file",
+)
 def test_what_the_command_did_not_make_is_not_written_over(tmp_path):
     (tmp_path / "thesis.txt").write_text("precious")
     for output, words in [
@@ -231,6 +257,9 @@ def test_an_earlier_second_output_may_be_written_again_from_any_folder(tmp_path,
     assert (tmp_path / "below/other.txt").read_text() == "new"
 
 
+@pytest.mark.fault(
+    "one of several outputs that cannot be written", happens="none is written", do="make its folder writable"
+)
 def test_a_job_that_cannot_write_one_output_leaves_none(tmp_path):
     outputs = [tmp_path / "a.txt", tmp_path / "file" / "b.txt"]
     with (
@@ -243,6 +272,11 @@ def test_a_job_that_cannot_write_one_output_leaves_none(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
 
 
+@pytest.mark.fault(
+    "an input edited while a job runs",
+    happens="the job ends with 1, names it and writes nothing",
+    do="the same command again",
+)
 @pytest.mark.parametrize("moment", ["an edit", "an edit under its old time", "removed"])
 def test_an_input_that_changes_during_the_job_stops_it(tmp_path, moment):
     source = tmp_path / "source.txt"
@@ -301,6 +335,11 @@ except EmbscaleError as error:
 """
 
 
+@pytest.mark.fault(
+    "a source edited while a job runs",
+    happens="the job ends with 1, names it and writes nothing",
+    do="the same command again",
+)
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "during", "after", "changed"),

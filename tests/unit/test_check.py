@@ -85,6 +85,11 @@ def test_a_table_read_back_from_text_is_judged_the_same(scores, tmp_path):
     assert result_check.score_problems(pd.read_csv(tmp_path / "scores.csv"), **EXPECTED) == []
 
 
+@pytest.mark.fault(
+    "a row of scores missing, or there twice",
+    happens="the result check names it and stops the page",
+    do="make the scores again",
+)
 def test_each_row_that_is_missing_or_there_twice_is_reported(scores):
     for row in range(len(scores)):
         (missing,) = result_check.score_problems(scores.drop(row), **EXPECTED)
@@ -114,6 +119,9 @@ def test_a_single_cluster_needs_no_interval(scores):
     assert result_check.score_problems(none.assign(clusters=1), **EXPECTED) == []
 
 
+@pytest.mark.fault(
+    "a score that cannot be", happens="the result check names it and stops the page", do="make the scores again"
+)
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [
@@ -201,6 +209,9 @@ def test_of_two_notes_that_name_a_file_the_newer_holds(artifacts):
     assert findings(artifacts) == []
 
 
+@pytest.mark.fault(
+    "a file that its note does not describe", happens="the result check names it and stops the page", do="make it again"
+)
 def test_a_changed_output_or_input_is_reported(artifacts):
     (artifacts / "source").write_text("y")
     assert findings(artifacts) == ["results/a.note.json: results/source is another than the one it was made from"]

@@ -216,6 +216,9 @@ class Attack:
         return os.system, (f"touch {self.marker}",)
 
 
+@pytest.mark.fault(
+    "a checkpoint whose pickle runs a command", happens="one line; nothing runs", do="do not use this checkpoint"
+)
 @pytest.mark.parametrize("form", ["zip", "legacy", 0, 1, 2, 3, 4, 5])
 def test_a_pickle_that_runs_a_command_is_refused_and_nothing_runs(form, tmp_path):
     marker = tmp_path / "marker"
@@ -355,6 +358,9 @@ REASONS = {
 }
 
 
+@pytest.mark.fault(
+    "a pickle made to fill memory or never to end", happens="one line, within limits", do="do not use this checkpoint"
+)
 @pytest.mark.long
 @pytest.mark.parametrize("bomb", PICKLE_BOMBS.values(), ids=PICKLE_BOMBS)
 def test_a_hostile_pickle_is_refused(bomb):
@@ -453,6 +459,7 @@ def start_of(data, name):
         return archive.getinfo(name).header_offset
 
 
+@pytest.mark.fault("a damaged zip of tensors", happens="one line", do="fetch it again")
 def test_damaged_archives_are_reported():
     good = zipped({"a": torch.ones(64)})
     compressed = io.BytesIO()
@@ -610,6 +617,7 @@ def test_good_headers_are_read_as_the_library_does(data):
         assert data[found[name].start : found[name].end] == raw(tensor)
 
 
+@pytest.mark.fault("a safetensors header that lies", happens="one line", do="fetch it again")
 @pytest.mark.parametrize("data", BAD.values(), ids=BAD)
 def test_bad_headers_are_refused_as_by_the_library(data):
     with pytest.raises(safetensors.SafetensorError):
@@ -739,6 +747,11 @@ SHARDS += [
 SHARDS += ["https://example.org/model.bin", "m\u00f6del.bin", "a\0.bin", "model.bin?x", None, 3, [], {}, ["model.bin"]]
 
 
+@pytest.mark.fault(
+    "an index of shards that names another file",
+    happens="one line; that file is not read",
+    do="do not use this checkpoint",
+)
 @pytest.mark.parametrize("shard", SHARDS, ids=repr)
 def test_an_index_with_another_name_than_a_shards_is_refused(shard):
     with pytest.raises(EmbscaleError, match=rf"^{LABEL}: .*not the name of a file beside it"):

@@ -11,7 +11,6 @@ import textwrap
 from collections import Counter, defaultdict
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from embscale.cli import execute, line
@@ -449,7 +448,7 @@ def test_the_report_tells_the_sizes_of_both_tasks(package, harvest, tmp_path):
     documents = rows(tmp_path / "Docs/corpus.jsonl.gz")
     documents[0]["metadata"] = {"package": "whole", "split": "heldout_package"}
     facts = read_note(note_path(tmp_path / "Docs/corpus.jsonl.gz"))["facts"]
-    values = corpus_numbers(documents, pd.read_csv(tmp_path / "Docs/qrels/test.tsv", sep="\t"), facts)
+    values = corpus_numbers(documents, beir.read_qrels(tmp_path / "Docs/qrels/test.tsv"), facts)
     chapter = (Path(__file__).resolve().parents[2] / "report/chapters/texts.qmd").read_text("utf-8")
     assert set(re.findall(r"var corpus\.(\w+)", chapter)) == set(values)
     assert (values["documents"], values["functions"], values["near_duplicates"]) == ("24", "20", "12")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from mteb.models import EncoderProtocol
 from mteb.types import PromptType
+from sklearn.metrics.pairwise import paired_cosine_distances
 from tokenizers.processors import TemplateProcessing
 
 from embscale.errors import EmbscaleError
@@ -156,3 +157,14 @@ def test_a_tokenizer_of_the_files_own_limit_is_not_cut_by_it(tokenizer, table, t
     tokenizer.no_truncation()
     ids = tokenizer.encode(TEXTS[0], add_special_tokens=False).ids
     np.testing.assert_allclose(vectors[0], table[ids].sum(axis=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("exponent", [60, 120, -45, -120])
+def test_similarities_do_not_depend_on_the_scale_of_a_table(tokenizer, table, exponent):
+    encoders = [
+        TableEncoder(scaled, texts_of(tokenizer), pooling="mean", name="t")
+        for scaled in (table, np.ldexp(table, exponent))
+    ]
+    plain, scaled = (encode(encoder, TEXTS) for encoder in encoders)
+    for one in (encoders[0].similarity, lambda a, b: paired_cosine_distances(a, b[::-1])):  # both of MTEB's ways
+        np.testing.assert_allclose(one(plain, plain), one(scaled, scaled), atol=1e-6)

@@ -200,6 +200,25 @@ def test_scores_are_those_of_sentence_transformers(evaluated, task, over):
     assert found["ci_low"] < found["ci_high"] and 0.05 < found["value"] < 1  # neither empty nor trivial
 
 
+def test_fetched_data_sets_need_no_hub(serving, published, home, evaluated, table, tokenizer_folder, tmp_path):
+    names, datasets = ["STSBenchmark", "STS17:en-en,es-en", "SCIDOCS"], tmp_path / "datasets"
+    for name in names:
+        fetched = tmp_path / f"{name}.json"
+        done = run(serving, home, "-m", "embscale", "fetch-datasets", name, "--datasets", datasets, "-o", fetched)
+        assert done.returncode == 0, done.stderr
+        assert list(json.loads(fetched.read_text())) == [name]
+    nowhere = serving.environment(tmp_path / "empty") | {"HF_ENDPOINT": "http://127.0.0.1:9"}
+    command = [sys.executable, "-m", "embscale", "evaluate", f"40={table}", "--datasets", datasets, "--suite", "made"]
+    command += ["--tokenizer", tokenizer_folder, "-o", tmp_path / "scores.csv", "--tasks"]
+    done = subprocess.run([*map(str, command), *names], env=nowhere, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    ours = pd.read_csv(tmp_path / "scores.csv").set_index("task")["value"]
+    for name in names:
+        assert ours[name] == row(evaluated, name)["value"]
+    done = subprocess.run([*map(str, command), "TwitterSemEval2015"], env=nowhere, capture_output=True, text=True)
+    assert done.returncode == 1 and "not here yet" in done.stderr.splitlines()[-1]
+
+
 def test_rows_tell_what_was_evaluated(evaluated, table, tokenizer_folder):
     assert list(evaluated.scores) == [*scores.KEYS, "value", "ci_low", "ci_high", "n", "interval_over"]
     assert len(evaluated.scores) == 2 * len(TASKS)

@@ -1,5 +1,6 @@
 """The extracted table is the model's own, in every family; damaged checkpoints are told."""
 
+import hashlib
 import json
 import shutil
 import zlib
@@ -97,9 +98,39 @@ def test_the_beginning_of_an_interrupted_run_is_kept(size, tmp_path):
     part = tmp_path / "part"
     header = table_files.header("F32", table.shape, {"commit": "a"})
     part.write_bytes(header + table.tobytes()[:size])
+    whole = [table.tobytes()[i * extraction.PIECE :][: extraction.PIECE] for i in range(size // extraction.PIECE)]
+    extraction.digests_of(part).write_text("".join(f"{hashlib.sha256(piece).hexdigest()}\n" for piece in whole))
     extraction.stream(source, weights.Location("f", tensor), part, {"commit": "a"})
     assert np.array_equal(table_files.load(part), table)
     assert source.fetched == table.nbytes - size // extraction.PIECE * extraction.PIECE
+
+
+@pytest.mark.parametrize("damage", ["zeros at the end", "one byte", "no digests", "digests of others", "a torn digest"])
+def test_what_was_left_is_trusted_by_its_digests_and_not_by_its_size(damage, tmp_path, monkeypatch):
+    monkeypatch.setattr(extraction, "PIECE", 1000)
+    table = np.random.default_rng(0).random((100, 16), dtype=np.float32)
+    tensor = StoredTensor("wte.weight", "F32", table.shape, 0, table.nbytes, None)
+    part, header = tmp_path / "part", table_files.header("F32", table.shape, {})
+    extraction.stream(CountingSource(table.tobytes()), weights.Location("f", tensor), part, {})
+    left, noted = bytearray(part.read_bytes()[: len(header) + 3000]), extraction.digests_of(part)
+    lines = noted.read_text().splitlines(keepends=True)[:3]
+    noted.write_text("".join(lines))
+    if damage == "zeros at the end":
+        left = left[: len(header) + 2000] + bytes(table.nbytes - 2000)
+    elif damage == "one byte":
+        left[len(header) + 2500] ^= 1
+    elif damage == "no digests":
+        noted.unlink()
+    elif damage == "digests of others":
+        noted.write_text("".join(reversed(lines)))
+    else:
+        noted.write_text("".join(lines[:2]) + lines[2][:30])
+    part.write_bytes(left)
+    source = CountingSource(table.tobytes())
+    extraction.stream(source, weights.Location("f", tensor), part, {})
+    assert np.array_equal(table_files.load(part), table)
+    kept = 0 if damage in ("no digests", "digests of others") else 2000
+    assert source.fetched == table.nbytes - kept
 
 
 def test_what_an_interrupted_run_left_of_another_commit_is_not_used(tmp_path):

@@ -13,11 +13,12 @@ from embscale.cli import execute
 from embscale.layers import running
 from embscale.provenance.artifacts import note_path, read_note
 from embscale.texts import beir, samples, tokens
-from hub.repositories import save, save_retrieval, save_texts
+from hub.repositories import save, save_retrieval, save_retrieval_by_language, save_texts
 
 pytestmark = pytest.mark.long
 
 SCIDOCS = "f8c2fcf00f625baaa80f62ec5bd9e1fff3b8ae88"
+XQUAD = "194842d6a49baddf6cd3f4d5130ab3c7756268d2"
 
 
 @pytest.mark.parametrize("container", ["safetensors-sharded", "bin", "bin-sharded"])
@@ -41,6 +42,9 @@ def test_a_checkpoint_runs_as_the_one_that_was_published(hub, container, tmp_pat
     }
 
 
+@pytest.mark.fault(
+    "a bit changed in a file of a hub", happens="one line; the file is not used", do="the same command again"
+)
 def test_a_changed_bit_in_a_whole_file_is_found(hub, tmp_path, capsys):
     save("gpt2", "safetensors", tmp_path / "published")
     commit = hub.add("test/corrupt", tmp_path / "published")
@@ -65,6 +69,7 @@ def test_a_subfolder_of_a_repository_is_a_checkpoint_of_its_own(hub, tmp_path):
     assert torch.equal(torch.from_numpy(table_files.load(tmp_path / "t.safetensors")), whole.detach())
 
 
+@pytest.mark.fault("weights of other formats in folders of a repository", happens="they are left alone", do="nothing")
 @pytest.mark.parametrize("container", ["safetensors", "safetensors-sharded", "bin"])
 @pytest.mark.parametrize("subfolder", ["", "sub[1]/inner"])
 def test_files_of_the_same_names_elsewhere_in_a_repository_are_left_alone(hub, container, subfolder, tmp_path):
@@ -124,8 +129,26 @@ def test_a_task_of_the_benchmark_becomes_a_folder(hub, tmp_path):
     assert note["facts"]["dataset"]["revision"] == SCIDOCS
 
 
+def test_a_task_in_several_languages_is_fetched_in_one(hub, tmp_path):
+    languages = {"es": ["filas", "anchas", "tabla"], "zh": ["长行", "宽表", "词"]}
+    truth = save_retrieval_by_language(tmp_path / "published", languages)
+    hub.add("mteb/XQuADRetrieval", tmp_path / "published", kind="dataset", commit=XQUAD)
+    done = run(hub, tmp_path / "home", "fetch-task", "XQuADRetrieval:zh", "-o", tmp_path / "XQuADRetrieval:zh")
+    assert done.returncode == 0, done.stderr
+    data = beir.load(tmp_path / "XQuADRetrieval:zh")
+    assert data.name == "XQuADRetrieval:zh" and data.queries == truth["zh"]["queries"]
+    assert data.documents == {name: " ".join(parts).strip() for name, parts in truth["zh"]["documents"].items()}
+    assert data.qrels == truth["zh"]["qrels"] and not hub.matching("es-corpus/")
+
+
 @pytest.mark.parametrize(
-    ("task", "words"), [("NoSuchTask", "MTEB knows no such task"), ("STSBenchmark", "of the type STS, not Retrieval")]
+    ("task", "words"),
+    [
+        ("NoSuchTask", "MTEB knows no such task"),
+        ("STSBenchmark", "of the type STS, not Retrieval"),
+        ("XQuADRetrieval:xx", "XQuADRetrieval has no subset xx"),
+        ("XQuADRetrieval", "name one of its subsets, XQuADRetrieval:SUBSET: ar, de, el, en"),
+    ],
 )
 def test_what_is_no_retrieval_task_is_refused(hub, task, words, tmp_path):
     done = run(hub, tmp_path / "home", "fetch-task", task, "-o", tmp_path / task)

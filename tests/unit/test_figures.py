@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import io
 import re
+from urllib.parse import parse_qs
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,8 @@ import pytest
 
 from embscale.claims import published_scores
 from embscale.cli import execute
-from embscale.figures import suites
+from embscale.cli.draw import explorer_link
+from embscale.figures import layer_confusion, scaling, suites
 from embscale.plotting import theme
 from embscale.report import numbers
 from embscale.rows import labels, markdown
@@ -137,7 +139,7 @@ def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
         assert execute("draw", [name, "--rows", str(tmp_path / "rows.csv"), *metric, *files, "--image", "f.svg"]) == 0
     assert (tmp_path / "a-rows.csv.gz").read_bytes() == (tmp_path / "b-rows.csv.gz").read_bytes()
     svg = (tmp_path / "a.svg").read_bytes()
-    assert svg == (tmp_path / "b.svg").read_bytes() and svg.count(b"<path") > 20
+    assert svg == (tmp_path / "b.svg").read_bytes() and svg.count(b"<") > 60
     partial = (tmp_path / "a.md").read_text()
     image, _, source = partial.partition("\n\n")
     assert re.fullmatch(r'!\[\]\(f\.svg\)\{fig-alt="[^"]{80,}"\}', image) and words in image
@@ -149,6 +151,22 @@ def test_the_command_draws_the_same_bytes_and_describes_them(name, tmp_path):
     pd.testing.assert_frame_equal(
         pd.read_csv(tmp_path / "a-rows.csv.gz"), pd.read_csv(io.StringIO(shown.to_csv(index=False))), check_dtype=False
     )
+
+
+def test_a_link_leads_to_the_view_of_the_explorer_that_the_rows_are_of():
+    link = explorer_link(scaling.explorer(estimates().assign(metric="map_at_10")))
+    address = re.search(r"\]\(\{\{< meta explorer >\}\}#([^)]+)\)", link)[1]
+    state = parse_qs(address)
+    assert state["view"] == ["tables"] and state["x"] == ["width"] and state["metric"] == ["map_at_10"]
+    assert state["beside"] == ["intervals", "random", "reference"]
+
+
+@pytest.mark.parametrize(("step", "name"), [(400, "ladder/ladder-w32, step 400"), (None, "ladder/ladder-w32")])
+def test_the_confusion_leads_to_its_own_model_in_the_explorer(step, name):
+    rows = pd.DataFrame({"suite": "ladder", "model": ["ladder-w16", "ladder-w32"], "width": [16, 32], "step": step})
+    rows = rows.assign(classifier="logistic_regression", split="token", step=pd.to_numeric(rows["step"]))
+    shown = layer_confusion.explorer(rows)
+    assert (shown["view"], shown["model"], shown["split"], shown["input"]) == ("layers", name, "token", "raw")
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from embscale import devices
 from embscale.checkpoints.families import FAMILIES, anatomy, family, input_table_names, output_table_names
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
@@ -225,6 +226,9 @@ def interrupt(model, after):
     return passes, model.register_forward_pre_hook(count)
 
 
+@pytest.mark.fault(
+    "hidden states interrupted", happens="they go on after the last whole batch", do="the same command again"
+)
 def test_an_interrupted_run_goes_on_after_the_last_whole_batch(
     checkpoint, texts_file, tokenizer_folder, slow_records, tmp_path
 ):
@@ -244,6 +248,39 @@ def test_an_interrupted_run_goes_on_after_the_last_whole_batch(
     assert len(passes) == len(running.batches(ragged.tokens.lengths, 4)) - 3
     assert part.read_bytes() == (tmp_path / "whole").read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"part", "whole"}
+
+
+def small_gpu(model, most):
+    """From now on the last block has memory for so many texts."""
+
+    def fill(module, inputs):
+        if len(inputs[0]) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    return model.h[-1].register_forward_pre_hook(fill)
+
+
+def test_a_gpu_that_is_too_small_gets_fewer_texts_at_once(checkpoint, texts_file, tokenizer_folder, tmp_path, capsys):
+    ragged = chosen(texts_file, tokenizer_folder, count=25, min_tokens=3, most=40)
+    model = running.load_model(checkpoint("gpt2"))
+    whole = extracted(model, ragged, tmp_path / "whole", batch=9)
+    assert "GPU" not in capsys.readouterr().err
+    small_gpu(model, 2)
+    states = extracted(model, ragged, tmp_path / "part", batch=9)
+    said = [line for line in capsys.readouterr().err.splitlines() if "GPU" in line]
+    assert said[-1] == "the GPU's memory is too small for 4 texts at once; taking 2" and len(said) == 2
+    for layer in whole.layers:
+        same(states.arrays[layer], whole.arrays[layer])
+    np.testing.assert_array_equal(states.token, whole.token)
+
+
+@pytest.mark.fault("a GPU too small for one text", happens="one line", do="`--device cpu`, or shorter texts")
+def test_a_gpu_that_is_too_small_for_one_text_is_refused_in_a_line(checkpoint, sample, tmp_path):
+    model = running.load_model(checkpoint("gpt2"))
+    small_gpu(model, 0)
+    length = sample.tokens.lengths[0]
+    with pytest.raises(EmbscaleError, match=f"too small for one text of {length} tokens; .*--device cpu"):
+        extracted(model, sample, tmp_path / "states")
 
 
 @pytest.mark.parametrize("change", ["batch", "first_position", "metadata", "record", "size"])
@@ -271,6 +308,7 @@ def test_what_another_run_has_left_is_begun_anew(checkpoint, sample, slow_record
     assert part.read_bytes() == (tmp_path / "whole").read_bytes()
 
 
+@pytest.mark.fault("a state that is not finite", happens="one line with layer and text", do="a wider precision")
 def test_a_state_that_is_not_finite_is_reported_with_layer_and_text(checkpoint, sample, tmp_path):
     model = running.load_model(checkpoint("gpt_neox"))
     text = 5
@@ -296,6 +334,7 @@ def test_values_beyond_float16_are_reported_as_such_and_sums_beyond_a_float_are_
         extracted(model, sample, tmp_path / "states")
 
 
+@pytest.mark.fault("a disk too small for the states", happens="one line with both numbers", do="take fewer texts")
 def test_a_disk_that_is_too_small_is_reported_with_both_numbers(checkpoint, sample, monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=20_000))
     with pytest.raises(EmbscaleError, match=r"the states take 0\.00 GB, but 0\.00 GB are free"):
@@ -303,6 +342,7 @@ def test_a_disk_that_is_too_small_is_reported_with_both_numbers(checkpoint, samp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.fault("a model that memory does not hold", happens="one line with both numbers", do="a larger machine")
 def test_a_model_that_memory_does_not_hold_is_refused_with_both_numbers(checkpoint, monkeypatch):
     weights = load_file(checkpoint("gpt2") / "model.safetensors")
     needed = 4 * sum(weight.size for weight in weights.values())
@@ -317,17 +357,17 @@ def test_a_model_that_memory_does_not_hold_is_refused_with_both_numbers(checkpoi
 @pytest.mark.parametrize("installed", [True, False])
 def test_weights_are_spread_only_where_one_gpu_is_too_small_and_accelerate_is_there(monkeypatch, tmp_path, installed):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=30))
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda i: (10, 80))
+    monkeypatch.setattr(devices, "claim_free_gpus", lambda: [1, 0])  # of two, where the second was free first
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu=1: (10 + gpu, 80))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if installed else None)
-    assert not running._is_spread(tmp_path, 10, "cuda")
+    assert not running._spread_over(tmp_path, 11, "cuda")
     if installed:
-        assert running._is_spread(tmp_path, 50, "cuda")
+        assert running._spread_over(tmp_path, 51, "cuda") == {1: 11, 0: 10, "cpu": 30}
         with pytest.raises(EmbscaleError, match=r"free on cuda; take a smaller model or a lower precision$"):
-            running._is_spread(tmp_path, 51, "cuda")
+            running._spread_over(tmp_path, 52, "cuda")
     else:
         with pytest.raises(EmbscaleError, match=r"free on cuda; .*with accelerate installed, weights are spread"):
-            running._is_spread(tmp_path, 11, "cuda")
+            running._spread_over(tmp_path, 12, "cuda")
 
 
 def test_states_in_memory_come_back_from_a_file(tmp_path):
@@ -410,8 +450,7 @@ def test_the_command_takes_up_its_own_unfinished_file_and_removes_that_of_other_
 
     monkeypatch.setattr(running, "load_model", broken)
     for seed in (1, 0):
-        with pytest.raises(Interrupted):
-            execute("states", command(checkpoint("gpt_neox"), texts_file, path, **{"texts-seed": seed}))
+        assert execute("states", command(checkpoint("gpt_neox"), texts_file, path, **{"texts-seed": seed})) == 1
         assert len(list(tmp_path.iterdir())) == 2  # one unfinished file and its record
     monkeypatch.setattr(running, "load_model", counting)
     assert execute("states", command(checkpoint("gpt_neox"), texts_file, path)) == 0
@@ -462,12 +501,16 @@ def damaged(tmp_path, checkpoint):
     return make
 
 
+@pytest.mark.fault(
+    "a checkpoint without one of its weights", happens="one line; nothing random in its place", do="fetch it again"
+)
 def test_a_missing_weight_is_an_error_and_not_random(damaged):
     folder = damaged(lambda loaded: loaded.pop("gpt_neox.layers.1.mlp.dense_h_to_4h.weight"))
     with pytest.raises(EmbscaleError, match=r"1 weights are missing, layers\.1\.mlp\.dense_h_to_4h\.weight first"):
         running.load_model(folder)
 
 
+@pytest.mark.fault("a truncated checkpoint", happens="one line names it", do="fetch it again")
 def test_a_truncated_checkpoint_is_named(damaged):
     folder = damaged(lambda loaded: None)
     weights = folder / "model.safetensors"
@@ -476,6 +519,11 @@ def test_a_truncated_checkpoint_is_named(damaged):
         running.load_model(folder)
 
 
+@pytest.mark.fault(
+    "a tokenizer of another model, or texts longer than the model reads",
+    happens="one line",
+    do="the model's own tokenizer, or fewer tokens",
+)
 def test_a_foreign_tokenizer_and_overlong_texts_are_refused(checkpoint, sample, tmp_path):
     folder = checkpoint("gpt2")
     foreign = dataclasses.replace(sample, tokens=TokenisedTexts(sample.tokens.ids + 300, sample.tokens.offsets))

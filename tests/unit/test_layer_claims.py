@@ -434,13 +434,25 @@ def test_a_run_that_is_in_both_kinds_of_rows_is_set_beside_the_published_one_onc
     run |= {"metric": "accuracy", "value": 0.9, "ci_low": 0.89, "ci_high": 0.91, "n": 100}
     probe_rows = pd.DataFrame([run | {"design": ""}, run | {"design": "", "model": "gpt2-large", "n_layers": 37}])
     grid_rows = pd.DataFrame([run | {"design": "matched", "value": 0.1}, run | {"design": "as_published"}])
-    both = layer_claims.beside_published(probe_rows, grid_rows)
+    none = layer_claims.read({})["repeated"]
+
+    def beside(probes, grid, repeated=none):
+        return layer_claims.beside_published({"probes": probes, "grid": grid, "repeated": repeated})
+
+    both = beside(probe_rows, grid_rows)
     assert sorted(both["model"]) == ["gpt2", "gpt2-large"] and (both["ours"] == 0.9).all()
     told = published_scores.layer_comparison_table(both)
     assert "| gpt2 | imdb | imdb | 50 | 1,000 | raw | 90.0 [89.0, 91.0] | 89.9 | +0.1 |" in told
     assert "1 of 2 published accuracies lie inside" in told
     assert "**not run**" in published_scores.layer_comparison_table(both.head(0))
-    assert layer_claims.beside_published(probe_rows.drop(columns="tokens"), grid_rows.drop(columns="tokens")).empty
+    assert beside(probe_rows.drop(columns="tokens"), grid_rows.drop(columns="tokens")).empty
+    # Runs that were repeated one by one come first, without those whose dimensions were masked.
+    again = run | {"suite": "gpt2", "width": 768, "way": "faithful", "masked": "", "value": 0.8}
+    pile = again | {"trained_on": "pile", "texts": "pile", "tokens": 10, "texts_count": 5000, "n_layers": 12}
+    repeated = [again, again | {"way": "corrected", "value": 0.1}, again | {"masked": "1", "value": 0.2}, pile]
+    both = beside(probe_rows, grid_rows, layer_claims.read({"repeated": pd.DataFrame(repeated)})["repeated"])
+    found = both.set_index(["model", "texts"])["ours"]
+    assert found.to_dict() == {("gpt2", "imdb"): 0.8, ("gpt2", "pile"): 0.8, ("gpt2-large", "imdb"): 0.9}
 
 
 def test_the_entries_are_sound_and_name_figures_of_the_layers():
@@ -501,10 +513,10 @@ def test_the_command_writes_the_same_ledger_twice(tmp_path):
     for name in ("a", "b"):
         outputs = ["-o", str(tmp_path / f"{name}.csv"), "--tables", str(tmp_path / name)]
         assert execute("layer-claims", [*shared, *outputs]) == 0
-        assert (tmp_path / name / "layer_claims.md").read_text("utf-8").count("**holds**") == 4
     a, b = (pd.read_csv(tmp_path / f"{name}.csv").drop(columns="command") for name in ("a", "b"))
     pd.testing.assert_frame_equal(a, b)
     assert list(pd.read_csv(tmp_path / "a.csv").columns) == verdicts.COLUMNS and len(a) == 50
+    assert (a["analogue"] == "holds").sum() == 4
     ladder = a.set_index("claim")
     assert ladder.loc[["L7b", "L12a", "L12b", "L15a"], "analogue"].tolist() == ["holds"] * 4
     # Three widths in this order are no evidence.

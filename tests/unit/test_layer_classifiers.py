@@ -1,6 +1,9 @@
 """Classifiers against scikit-learn, torch and closed forms."""
 
+import shutil
+import tempfile
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +12,9 @@ from layer_states import SETTINGS, everything, made, noise
 from scipy import special, stats
 from scipy.spatial.distance import cdist
 from sklearn import metrics
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -45,23 +50,62 @@ def tight(**changes):
     return replace(SETTINGS, inverse_regularisation=0.5, **changes)
 
 
-@pytest.mark.parametrize("memory_gb", [1.0, 0.0])
-def test_both_routes_find_scikit_learns_optimum(fitted, memory_gb, monkeypatch):
-    monkeypatch.setattr(classifiers, "TOLERANCE", 1e-6)
+@pytest.mark.parametrize("memory_gb", [1.0, 0.0], ids=["in memory", "from a file"])
+def test_the_optimum_is_scikit_learns(fitted, memory_gb, monkeypatch):
+    monkeypatch.setattr(classifiers, "TOLERANCE", 1e-5)
     train, test, pipeline = fitted
-    used = []
-    for route in ("_scikit_learn", "_by_chunks"):
-        inner = getattr(classifiers, route)
-        monkeypatch.setattr(classifiers, route, lambda *a, route=route, inner=inner: used.append(route) or inner(*a))
     model = classifiers.logistic_regression(train, tight(memory_gb=memory_gb))
-    assert used == ["_scikit_learn" if memory_gb else "_by_chunks"]
     assert model.converged
+    np.testing.assert_allclose(model.mean, pipeline[0].mean_, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(model.scale, pipeline[0].scale_, rtol=1e-5)
     expected = pipeline[-1].coef_
     found = model.weights if len(expected) > 1 else model.weights[1:] - model.weights[:1]
     np.testing.assert_allclose(found, expected, atol=5e-3)
     features, _ = test.whole()
     np.testing.assert_allclose(model.predict_proba(features), pipeline.predict_proba(features), atol=2e-3)
     np.testing.assert_allclose(model.weights.sum(axis=0), 0, atol=1e-4)
+
+
+def decaying(tokens=800, width=48, layers=4):
+    """Layers that each add to the last, with a spectrum that falls over three orders of magnitude, in mixed columns."""
+    generator = np.random.default_rng(2)
+    spectrum = np.geomspace(1, 1e-3, width)
+    axes = np.linalg.qr(generator.normal(size=(width, width)))[0]
+    steps = generator.normal(size=(layers, tokens, width)) * generator.lognormal(size=(layers, tokens, 1))
+    shifts = 0.3 * generator.normal(size=(layers, 1, width))
+    return made(np.cumsum((steps + shifts) * spectrum, axis=0) @ axes)
+
+
+def test_ill_conditioned_vectors_take_far_fewer_steps_than_scikit_learn_to_a_lower_loss(monkeypatch):
+    train, test = sides(decaying())
+    gradients = []
+    inner = classifiers.CrossEntropy.__call__
+    monkeypatch.setattr(classifiers.CrossEntropy, "__call__", lambda *a: gradients.append(1) or inner(*a))
+    ours = classifiers.logistic_regression(train, tight())
+    features, labels = train.whole()
+    pipelines = [
+        make_pipeline(StandardScaler(), LogisticRegression(C=0.5, max_iter=20000, tol=tolerance))
+        for tolerance in (1e-4, 1e-7)
+    ]
+    losses = []
+    for pipeline in pipelines:
+        regression = pipeline.fit(features.astype(np.float64), labels)[-1]
+        model = replace(ours, weights=regression.coef_, intercepts=regression.intercept_)
+        losses.append(objective(pipeline, train, model)[0])
+    usual, best = losses
+    assert ours.converged and len(gradients) < pipelines[0][-1].n_iter_[0] / 2
+    assert best - 1e-6 < (found := objective(pipelines[1], train, ours)[0]) < best + 3e-4 and found < usual
+    features, _ = test.whole()
+    assert (ours.predict_proba(features).argmax(axis=1) == pipelines[1].predict(features)).mean() > 0.99
+
+
+def test_a_column_that_never_changes_gets_no_weight():
+    states = decaying(layers=3)
+    for array in states.arrays.values():
+        array[:, 5] = 1e4 / 3
+    model = classifiers.logistic_regression(sides(states)[0], SETTINGS)
+    assert model.converged and model.scale[5] == 1
+    np.testing.assert_allclose(model.weights[:, 5], 0, atol=1e-12)
 
 
 def objective(pipeline, train, model):
@@ -159,6 +203,22 @@ def test_the_nearest_centroid_by_hand():
     assert np.isnan(found["confidence"]).all() and np.isnan(found["log_loss"]).all()
 
 
+def test_the_nearest_centroid_is_scikit_learns():
+    found, _, train, test = predictions("nearest_centroid", decaying())
+    expected = NearestCentroid(priors="uniform").fit(*train.whole()).predict(test.whole()[0])
+    assert (found["predicted"] == expected).mean() > 0.999  # float32 may turn a tie
+
+
+@pytest.mark.parametrize("states", [overlapping(), decaying(), overlapping(2)], ids=["scales", "spectrum", "two"])
+def test_lda_from_sums_is_scikit_learns(states):
+    found, _, train, test = predictions("lda", states)
+    features, labels = train.whole()
+    expected = LinearDiscriminantAnalysis(solver="lsqr").fit(features.astype(np.float64), labels)
+    probabilities = expected.predict_proba(test.whole()[0].astype(np.float64))
+    assert (found["predicted"] == probabilities.argmax(axis=1)).mean() > 0.999
+    np.testing.assert_allclose(found["confidence"], probabilities.max(axis=1), atol=1e-3)
+
+
 def test_lda_reaches_the_bayes_rate_of_two_gaussians():
     """Equal covariances, Mahalanobis distance 2: Phi(1) (Hastie et al. 2009, section 4.3)."""
     mixing = np.array([[1.0, 0.9], [0, 0.3]])
@@ -208,10 +268,35 @@ def test_probabilities_are_scored_as_scikit_learn_does():
     assert loss.max() == pytest.approx(-np.log(np.finfo(np.float32).eps))
 
 
-def test_what_does_not_fit_into_memory_is_refused_with_numbers():
+@pytest.mark.parametrize("classifier", [c for c in classifiers.CLASSIFIERS if c not in classifiers.AT_ONCE])
+def test_what_does_not_fit_into_memory_is_read_from_disk_with_the_same_result(classifier):
+    states = overlapping()
+    fits = []
+    for memory_gb in (1.0, 1e-9):
+        train, test = (classifiers.select_features(classifier, side) for side in sides(states))
+        settings = replace(SETTINGS, memory_gb=memory_gb)
+        fits.append(classifiers.predict(classifiers.fit(classifier, train, test, settings, seed=0).model, test))
+    for name in fits[0]:
+        np.testing.assert_array_equal(fits[0][name], fits[1][name])
+
+
+def test_the_temporary_file_is_gone_with_the_array(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    train, _ = sides(overlapping())
+    features, labels = train.whole(memory_gb=0)
+    assert isinstance(features, np.memmap) and not list(tmp_path.iterdir())
+    for expected, found in zip(train.whole(), (features, labels), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_what_can_be_read_neither_at_once_nor_from_disk_is_refused_with_numbers(monkeypatch):
     states = overlapping()
     train, test = sides(states)
     small = replace(SETTINGS, memory_gb=1e-6)
-    with pytest.raises(EmbscaleError, match=r"lda: 0.0 GB of training vectors do not fit .* \(1e-06 GB\)"):
-        classifiers.fit("lda", train, test, small, seed=0)
-    assert classifiers.fit("logistic_regression", train, test, small, seed=0).converged
+    with pytest.raises(EmbscaleError, match=r"decision_tree: 2\.88e-05 GB .* --memory-gb allows 1e-06; raise it"):
+        classifiers.fit("decision_tree", train, test, small, seed=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
+    for classifier in ("logistic_regression", "sgd"):
+        with pytest.raises(EmbscaleError, match=r"0\.0 GB are free, but .* set TMPDIR to a larger disk"):
+            classifiers.fit(classifier, train, test, small, seed=0)
+    assert classifiers.fit("lda", train, test, small, seed=0).converged

@@ -1,6 +1,8 @@
 """The grid and the transfer matrix on data whose answer is known."""
 
+import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -61,6 +63,33 @@ def test_more_than_there_is_is_reported(states):
                 seeds=(0,), name="",
             )
         )  # fmt: skip
+
+
+@pytest.fixture
+def no_fits(monkeypatch):
+    monkeypatch.setattr(designs, "fitted", lambda *given, **options: pytest.fail("a classifier was fitted"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**5))
+
+
+def test_what_a_later_cell_lacks_is_reported_before_the_first_is_fitted(states, no_fits, monkeypatch):
+    lonely = replace(states, text=np.where(states.text < 30, 0, states.text))
+    with pytest.raises(EmbscaleError, match="split by text: 1 groups do not divide"):
+        designs.grid(
+            lonely, everything(lonely), SETTINGS, classifier="logistic_regression", split="text", windows=[8],
+            counts=[11, 1], seeds=(0,), name="",
+        )  # fmt: skip
+    # The larger cell needs 115 kB, the smaller less than there is.
+    monkeypatch.setattr("test_layer_designs.SETTINGS", replace(SETTINGS, memory_gb=1e-6))
+    states = made(noise(3, 3200, 4), texts=400)
+    with pytest.raises(EmbscaleError, match="training vectors that do not fit into memory are to be written"):
+        grid(states, counts=[10, 400], windows=[8])
+
+
+def test_a_mixture_too_large_for_the_disk_is_reported_before_the_first_fit(no_fits, monkeypatch):
+    monkeypatch.setattr("test_layer_designs.SETTINGS", replace(SETTINGS, memory_gb=1e-6))
+    sources = {name: made(noise(3, 4000, 4), texts=400, ids=name) for name in "ab"}
+    with pytest.raises(EmbscaleError, match="training vectors that do not fit into memory are to be written"):
+        transfer(sources)
 
 
 def moved(shift, ids, seed):

@@ -1,9 +1,14 @@
 """One command for a checkpoint and its texts: the same rows and figures that the single commands make."""
 
+import json
+import random
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
 from embscale.cli import execute
+from embscale.parameters import flags
 from embscale.provenance.artifacts import read_note
 
 pytestmark = pytest.mark.long
@@ -75,6 +80,24 @@ def test_storage_is_reported_and_refused_over_budget(checkpoint_folder, tokenize
     told = capsys.readouterr().err
     assert "layers x 96 vectors take" in told and "--storage-gb allows 1e-06" in told
     assert not list((tmp_path / "out").glob("*"))
+
+
+def test_a_checkpoint_and_texts_are_enough(checkpoint_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = Path("texts.jsonl")
+    words = [f"{first}{second}" for first in ("cat", "dog", "tree", "house") for second in ("s", "like", "less")]
+    draw = random.Random(1)
+    lines = [" ".join(draw.choices(words, k=40)) for _ in range(210)]
+    texts.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
+    assert execute("layers", [str(checkpoint_folder), "--texts", str(texts)]) == 0
+    folder = Path(f"layers-{checkpoint_folder.name}")
+    params = read_note(folder / "probes.csv.note.json")["params"]
+    expected = flags.section("layers")
+    assert params["seeds"] == expected["seeds"] and params["splits"] == expected["splits"][:1]
+    rows = pd.read_csv(folder / "probes.csv")
+    assert set(rows["tokens"]) == {expected["tokens"]} and set(rows["texts_count"]) == {expected["texts_count"]}
+    drawn = {f"{figure}{size}" for figure in FIGURES for size in ("", "-phone")}
+    assert {path.stem for path in (folder / "figures").glob("*.svg")} == drawn
 
 
 def test_help_states_every_value(capsys):

@@ -16,6 +16,7 @@ ORDER = [
     {"tables"},
     {"scoring", "training", "layers"},
     {"claims", "primer"},
+    {"planning"},
     {"answers"},
     {"figures", "report"},
     {"explorer"},
@@ -51,6 +52,13 @@ def arrows():
             for name in named:
                 if name.startswith("embscale.") and folder(name) != folder(module):
                     yield module, name
+
+
+def test_no_two_tests_share_a_name():
+    """In one run pytest imports a single module of a name, packages apart; runs of a folder do not tell."""
+    files = [path for path in (sources.ROOT / "tests").rglob("test_*.py") if not (path.parent / "__init__.py").exists()]
+    names = [path.name for path in files]
+    assert not {name for name in names if names.count(name) > 1}
 
 
 def test_every_folder_has_its_place():
@@ -89,7 +97,7 @@ def users(edited):
 
 
 # An edit of the file on the left reruns what is on the right, and nothing else.
-PAGES = {"render", "chapters", "project", "explorer"}
+PAGES = {"render", "chapters", "project", "paper", "explorer"}
 EXACTLY = {
     "report/design/style.css": PAGES,
     "report/design/template.html": PAGES,

@@ -142,6 +142,9 @@ def test_without_its_folder_of_records_all_come_back(project):
     assert memory.unpack("desk") == len(OF_DESK)
 
 
+@pytest.mark.fault(
+    "Snakemake's packed records damaged", happens="the run stops with one line", do="`make fetch`, or remove the file"
+)
 @pytest.mark.parametrize("content", [b"", b"no archive", lzma.compress(b"no JSON"), lzma.compress(b"[1]")])
 def test_a_damaged_file_stops_the_run_with_one_line(project, content):
     memory.memory_file("desk").write_bytes(content)

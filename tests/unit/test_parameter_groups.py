@@ -260,8 +260,7 @@ IMPOSSIBLE = [
             "corpus.heldout_packages: all of corpus.packages are held out",
         ),
         ({"layers__min_tokens": 8}, "layers.min_tokens: 8 is below layers.tokens, 32"),
-        ({"layers__grid__windows": [64]}, "layers.grid.windows: 64 is above layers.tokens, 32"),
-        ({"layers__grid__counts": [500]}, "layers.grid.counts: 500 is above layers.texts_count, 200"),
+        ({"layers__grid__windows": [256]}, "layers.grid.windows: 256 is above ladder.context, 128"),
         ({"layers__first_position": 8}, "layers.first_position: 8 leaves nothing of the shortest window, 8"),
         ({"ladder__context": 16, "scores__lengths": [16]}, "layers.tokens: 32 is above ladder.context, 16"),
         (
@@ -277,6 +276,9 @@ IMPOSSIBLE = [
             {"scores__comparison__neighbours": 4096},
             "scores.comparison.neighbours: 4096 is not below scores.comparison.rows, 2048",
         ),
+        ({"scores__variants": ["crop:4", "crop:04"]}, "scores.variants: crop:04 is the same as crop:4; keep one of"),
+        ({"scores__factors__variants": ["sif:0.001", "sif:1e-3"]}, "scores.factors.variants: sif:1e-3 is the same as"),
+        ({"scores__variants": ["sif:1e-3-4"]}, "scores.variants: sif:1e-3-4 has a part that is no number"),
         ({"primer__rotary__pair": 8}, "primer.rotary.pair: 8 is beyond the pairs of primer.rotary.width, 16"),
     ],
 )
@@ -345,3 +347,32 @@ def test_a_shorter_variation_has_the_checkpoints_up_to_its_end():
     assert {name: settings["checkpoints"] for name, settings in found.items()} == {
         "ladder": [0, 3, 9], "ladder-short": [0, 3], "ladder-own": [0, 5], "ladder-tied": [0, 3, 9]
     }  # fmt: skip
+
+
+HUB_TEXTS = {"dataset": "a/b", "revision": "0" * 40, "subset": "s", "split": "train", "column": "text"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"study": "mine\n"},
+        {"tasks": [".."]},
+        {"tasks": ["--help"]},
+        {"tasks": ["SCIDOCS\n"]},
+        {"other_tasks": ["-x"]},
+        {"suites": ["."]},
+        {"tokenizer__name": "bpe\n"},
+        {"layers__base": "--help"},
+        {"primer__lookup__text": "--help"},
+        {"words__analogies": ["--help"]},
+        {"words__similarity": ["a\nb"]},
+        {"scores__variants": ["unit\n"]},
+        {"corpus__packages": ["numpy==1.0\n"]},
+        {"texts": {"code": HUB_TEXTS}},
+    ],
+)
+def test_words_that_are_flags_folders_or_two_lines_are_no_names(values):
+    (dotted,) = values
+    with pytest.raises(ParameterError) as error:
+        check_study(changed(**values))
+    assert str(error.value).startswith(f"params.yaml: {dotted.replace('__', '.')}") and "\n" not in str(error.value)

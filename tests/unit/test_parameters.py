@@ -83,6 +83,11 @@ def test_good_parameters_pass(problems):
     assert problems("") == []
 
 
+@pytest.mark.fault(
+    "a parameter that is misspelt, of another kind or out of bounds",
+    happens="one line before the first job: key, given, allowed",
+    do="correct it",
+)
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -95,6 +100,11 @@ def test_good_parameters_pass(problems):
             'params.yaml: device: given "cdua" (text); allowed: one of auto, cpu, cuda; did you mean cuda?',
         ),
         ("seed: -1", "params.yaml: seed: given -1 (a whole number); allowed: a whole number at least 0"),
+        (
+            f"seed: 1{'0' * 30}",
+            "params.yaml: seed: given a whole number beyond 9007199254740992, the largest that is taken; allowed: a "
+            "whole number at least 0",
+        ),
         ("seed: true", "params.yaml: seed: given true (true or false); allowed: a whole number at least 0"),
         ("seed: 3.0", "params.yaml: seed: given 3.0 (a decimal number); allowed: a whole number at least 0"),
         ("seed:", "params.yaml: seed: given nothing (null); allowed: a whole number at least 0"),
@@ -202,3 +212,26 @@ def test_nothing_heavier_than_jsonschema_is_imported():
     folder = Path(parameters.__file__).parents[2]
     loaded = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
     assert not {"torch", "numpy", "pandas", "snakemake", "pydantic"} & set(loaded.stdout.split())
+
+
+@pytest.mark.fault(
+    "parameters that are no YAML, or have a key twice", happens="one line before the first job", do="correct it"
+)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("study: a\nstudy: b\n", "line 2: study is there twice"),
+        ("scores:\n  seeds: [1]\n  seeds: [2]\n", "line 3: seeds is there twice"),
+        ("a: [\n", "line 2"),
+        ("- a\n", "expected a group of keys"),
+        ("a: !!python/object:os.system x\n", "could not determine a constructor"),
+        ("? [a]\n: b\n", "mine.yaml"),
+        ("{" * 5000, "mine.yaml"),
+        ("a: \x00", "not YAML"),
+    ],
+)
+def test_a_file_that_is_no_group_of_keys_is_named(tmp_path, text, message):
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(parameters.ParameterError, match=message) as error:
+        parameters.read(tmp_path / "mine.yaml", [])
+    assert str(error.value).startswith(f"{tmp_path / 'mine.yaml'}") and "\n" not in str(error.value)

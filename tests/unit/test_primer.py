@@ -398,7 +398,7 @@ CONCEPTS = {
     "gradient": ["--text", "the table"],
     "space": ["--words", "the", "--words", "of", "--words", "a"],
     "offset": ["--words", "the", "--words", "of", "--words", "a", "--places", "0", "--places", "3"],
-    "order": ["--texts", " of a the", " a of the", "--layers", "1", "--seed", "1"],
+    "order": ["--texts", " the of a the", " the a of the", "--layers", "1", "--seed", "1"],
     "sinusoidal": ["--places", "8", "--width", "4"],
     "rotary": [
         "--width",

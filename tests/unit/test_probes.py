@@ -8,6 +8,7 @@ import pytest
 from layer_states import SETTINGS, everything, made, noise
 from scipy import stats
 
+from embscale.errors import EmbscaleError
 from embscale.layers import classifiers, examples, probes
 from embscale.layers.classifiers import CLASSIFIERS, Fitted
 from embscale.layers.probes import Condition, Fit
@@ -72,6 +73,24 @@ def test_every_split_input_and_control_is_seen_once_beside_one_run():
         if condition.with_means is not None:
             assert conditions.index(condition.with_means) < conditions.index(condition)
     assert probes.conditions(["lda"], ["token"], ["raw"], []) == [Condition("lda", "token", "raw", "none")]
+
+
+def checked(states, names, splits=("text",), **changes):
+    conditions = probes.conditions(names, splits, ["raw"], [])
+    probes.check(states, everything(states), conditions, replace(SETTINGS, **changes), seeds=(0, 1))
+
+
+def test_what_a_later_condition_lacks_is_reported_before_the_first_fit():
+    states = made(noise(2, 400, 3))
+    checked(states, CLASSIFIERS, examples.SPLITS)
+    with pytest.raises(EmbscaleError, match=r"^decision_tree: 7\.2e-06 GB of training vectors must be in memory"):
+        checked(states, CLASSIFIERS, memory_gb=7e-6)
+    checked(states, CLASSIFIERS, memory_gb=7.3e-6)
+    checked(states, [name for name in CLASSIFIERS if name != "decision_tree"], memory_gb=7e-6)
+    one_token = replace(states, token=np.zeros(400, dtype=int))
+    checked(one_token, ["logistic_regression"])
+    with pytest.raises(EmbscaleError, match=r"^split by token: 1 groups do not divide"):
+        checked(one_token, ["logistic_regression"], ["text", "token"])
 
 
 def test_sgd_has_the_studys_share_of_vectors_to_test():

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from small_corpus import MADE_OF
 
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
@@ -112,7 +113,7 @@ def test_the_command_chooses_rows_and_checks_the_texts(tmp_path, capsys):
     offsets = np.concatenate([[0], np.cumsum(np.arange(40, 0, -1))])
     documents = TokenisedTexts(np.concatenate([np.arange(i, 40, dtype=np.int32) for i in range(40)]), offsets)
     groups = {"documents": documents, "queries": TokenisedTexts(np.arange(40, dtype=np.int32), np.arange(41))}
-    tokens.save(tmp_path / "t.safetensors", groups, {"data_sha256": beir.load(tmp_path / "T").sha256})
+    tokens.save(tmp_path / "t.safetensors", groups, MADE_OF | {"data_sha256": beir.load(tmp_path / "T").sha256})
     rows = pd.concat([per_query(), per_query().assign(length="all", score=0.0)])
     scores.write_parquet(rows, tmp_path / "s.parquet")
     given = [str(tmp_path / "s.parquet"), "--beir", str(tmp_path / "T"), "--tokens", str(tmp_path / "t.safetensors")]
@@ -126,7 +127,7 @@ def test_the_command_chooses_rows_and_checks_the_texts(tmp_path, capsys):
     assert (last["frequency_low"], last["frequency_high"]) == pytest.approx((31, 40))
     assert execute("query-frequency", [*given, "--where", "length=7"]) == 1
     assert "no rows with task=T and length=7; check --where" in capsys.readouterr().err
-    tokens.save(tmp_path / "t.safetensors", groups, {"data_sha256": "other"})
+    tokens.save(tmp_path / "t.safetensors", groups, MADE_OF | {"data_sha256": "other"})
     assert execute("query-frequency", given) == 1
     assert "tokens of other texts" in capsys.readouterr().err
 

@@ -8,6 +8,8 @@ import pytest
 import replace_record
 from embscale.errors import EmbscaleError
 from embscale.provenance import kept_results
+from embscale.provenance.verification import compare_tables
+from embscale.rows import tidy
 
 HEAD = "suite,model,run,step,variant,dim,seed,length,metric,table_sha256,value,ci_low,ci_high,n,clusters,task"
 SCORES = [
@@ -65,6 +67,7 @@ def test_a_difference_is_reported_with_its_size(tmp_path):
     run = write(tmp_path / "run", changed(SCORES, 1, "0.20", "0.23"), changed(LAYERS, 2, "0.8", "0.79"))
     told = kept_results.variables(run, write(tmp_path / "record"))
     assert told["whose"] == "local"
+    assert "compared with the recorded ones: values within tolerance (" in told["words"]  # of half an interval
     assert "scores: 5 of 6 equal to the last digit, largest difference 0.03;" in told["words"]
     assert "accuracies: 1 of 2 equal to the last digit, largest difference 0.01)" in told["words"]
 
@@ -118,24 +121,24 @@ def test_a_damaged_record_is_named_and_kept(tmp_path, monkeypatch, capsys):
 
 def test_rows_that_one_side_lacks_are_counted(tmp_path):
     run, recorded = write(tmp_path / "run", SCORES[1:]), write(tmp_path / "record", SCORES[:-1])
-    found = kept_results.compare(kept_results.read(run / "scores.csv"), kept_results.read(recorded / "scores.csv"))
-    assert (found.rows, found.matched, found.missing, found.identical, found.same) == (5, 4, 1, 4, False)
+    found = compare_tables(tidy.load_text(run / "scores.csv"), tidy.load_text(recorded / "scores.csv"))
+    assert (found.rows, found.extra, found.missing, found.identical, found.same) == (5, 1, 1, 4, False)
     assert "4 of 4 equal to the last digit, 1 only here, 1 only there" in kept_results.variables(run, recorded)["words"]
 
 
 def test_the_largest_difference_and_its_row_are_found(tmp_path):
     run = write(tmp_path / "run", changed(changed(SCORES, 0, "0.10", "0.11"), 3, "0.12", "0.05"))
-    sides = [kept_results.read(folder / "scores.csv") for folder in (run, write(tmp_path / "record"))]
-    found = kept_results.compare(*sides)
+    sides = [tidy.load_text(folder / "scores.csv") for folder in (run, write(tmp_path / "record"))]
+    found = compare_tables(*sides)
     assert math.isclose(found.largest, 0.07) and "crop" in found.where
 
 
-def test_a_column_that_the_record_does_not_know_makes_other_rows(tmp_path):
+def test_a_column_that_the_record_does_not_know_is_empty_there(tmp_path):
     run = write(
         tmp_path / "run", layers=[f"{row},{end}" for row, end in zip(LAYERS, ["heads", "x", "", ""], strict=True)]
     )
-    sides = [kept_results.read(folder / "layers.csv") for folder in (run, write(tmp_path / "record"))]
-    assert kept_results.compare(*sides).matched == 2
+    sides = [tidy.load_text(folder / "layers.csv") for folder in (run, write(tmp_path / "record"))]
+    assert compare_tables(*sides).identical == 2
 
 
 def test_a_record_of_other_rows_alone_has_none_in_common(tmp_path):
@@ -143,14 +146,14 @@ def test_a_record_of_other_rows_alone_has_none_in_common(tmp_path):
         changed(SCORES, index, "w8" if "w8" in row else "random", "w9")[index] for index, row in enumerate(SCORES)
     ]
     sides = [write(tmp_path / "run"), write(tmp_path / "record", others)]
-    found = kept_results.compare(*(kept_results.read(folder / "scores.csv") for folder in sides))
-    assert (found.matched, found.missing) == (0, len(SCORES)) and math.isnan(found.largest)
+    found = compare_tables(*(tidy.load_text(folder / "scores.csv") for folder in sides))
+    assert (found.extra, found.missing, found.identical) == (len(SCORES), len(SCORES), 0)
 
 
-def test_two_rows_with_the_same_keys_are_refused(tmp_path):
+def test_a_row_twice_is_one_more_than_recorded(tmp_path):
     run = write(tmp_path / "run", [*SCORES, SCORES[0]])
-    with pytest.raises(EmbscaleError, match="two rows of the run have the same keys: ladder, w8, 1, 0, full"):
-        kept_results.variables(run, write(tmp_path / "record"))
+    told = kept_results.variables(run, write(tmp_path / "record"))
+    assert "value off (scores: 6 of 6 equal to the last digit, 1 only here;" in told["words"]
 
 
 def test_what_is_no_table_is_named(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from embscale.errors import EmbscaleError
 from embscale.report import offline
-from embscale.report.render import Renderer, render
+from embscale.report.render import Renderer, render, render_chapters
 from report_texts import BODY_LINE, write_report
 
 RENDERER = Renderer("pandoc for a test")
@@ -201,7 +201,8 @@ def test_page_names_its_renderer_and_date(everything):
 def test_page_loads_nothing(everything):
     assert offline.loads(everything) == []
     elements = Elements(everything)
-    assert elements.named("script") == [{}] and not elements.named("link")  # the one that marks the contents
+    # One marks the contents, the other saves drawings; neither has a source.
+    assert elements.named("script") == [{}, {}] and not elements.named("link")
     assert not re.search(r"@import|url\(", everything)
 
 
@@ -291,3 +292,21 @@ def test_problems_in_an_included_file_are_found_there_and_reported_together(tmp_
 
 def test_a_bibliography_that_is_missing_is_named(tmp_path):
     assert refusal(tmp_path, "Text.", front="bibliography: lost.bib").startswith("index.qmd:3: bibliography lost.bib")
+
+
+DRAWN = """<?xml version="1.0"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="90" height="60"><text x="5" y="9">{}</text></svg>
+"""
+
+
+@pytest.mark.parametrize("name", ["chapters", "page"])
+def test_a_drawing_with_one_for_phones_stands_in_the_page_with_its_words(tmp_path, name):
+    drawn = {f"figures/line{end}.svg": DRAWN.format(f"words{end}") for end in ("", "-phone")}
+    files = drawn | {"figures/line.md": '![](figures/line.svg){fig-alt="A \\"line\\" of 1 < 2"}\n'}
+    body = "\n## One {#sec-one}\n" + SLOPE.replace("slope.md", "line.md").replace("@knuth1984", "all")
+    source = write_report(tmp_path, body, files=files)
+    page = render(source, RENDERER) if name == "page" else render_chapters(source, links=[])["sec-one.html"].decode()
+    assert page.count("<svg") == 2 and "<img" not in page and "<?xml" not in page
+    assert "<text" in page and ">words<" in page and ">words-phone<" in page
+    assert 'role="img" aria-label="A &quot;line&quot; of 1 &lt; 2"' in page
+    assert offline.loads(page) == [] and "A slope, after all." in text_of(page)

@@ -174,11 +174,11 @@ def test_documents_of_special_tokens_alone_are_pooled_or_empty(tokenizer_folder,
     assert found == pytest.approx({"a": 1, "empty": expected}, abs=1e-6) and list(found) == ["a", "empty"]
 
 
-def test_a_cosine_that_is_no_number_counts_as_minus_1():
-    """Squares that overflow make one; BEIR's exact search sets them to -1."""
+def test_squares_that_overflow_float32_give_the_right_cosine():
+    """BEIR's exact search has no number for it, and takes -1."""
     data, *groups = small({"a": [1], "b": [2]}, {"q": [0]}, {"q": {"a": 1}})
     table = np.array([[1, 1], [3e38, 3e38], [1, -1]], np.float32)
-    assert Search(Scorer(data, *groups).rank(table)).search(None)["q"] == pytest.approx({"b": 0, "a": -1})
+    assert Search(Scorer(data, *groups).rank(table)).search(None)["q"] == pytest.approx({"b": 0, "a": 1})
 
 
 def test_truncation_counts_special_tokens(tokenizer_folder):
@@ -336,3 +336,50 @@ def test_measures_have_mtebs_names():
         "recall_at_5",
         "precision_at_1",
     ]
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+@pytest.mark.parametrize("factor", [1e19, 1e37, 1e-14, 1e-23, 1e-36])
+def test_a_cosine_does_not_depend_on_the_scale_of_a_table(data, tokenised, factor, pooling):
+    table = random_table(300, 32, 5)
+    scorer = Scorer(data, *tokenised, pooling=pooling, block_bytes=4096)  # several blocks and chunks
+    plain, scaled = scorer.rank(table), scorer.rank((table.astype(np.float64) * factor).astype(np.float32))
+    assert np.allclose(plain.scores, scaled.scores, atol=1e-4 if factor == 1e-36 else 1e-5)  # few bits are left there
+    assert (plain.places[:, :5] == scaled.places[:, :5]).mean() > 0.99
+
+
+def test_one_huge_row_leaves_the_cosines_of_other_texts(data, tokenised):
+    table = random_table(300, 32, 5)
+    documents, queries = tokenised
+    token = min(set(documents.ids) - set(queries[0]), key=lambda i: (abs(sum(i in text for text in documents) - 5), i))
+    changed = table.copy()
+    changed[token] *= np.float32(1e30)
+    found = [
+        dict(zip(r.documents[r.places[0]], r.scores[0], strict=True))
+        for r in map(Scorer(data, *tokenised).rank, (table, changed))
+    ]
+    without = [name for name, text in zip(data.documents, documents, strict=True) if token not in text]
+    assert 10 < len(without) < len(documents)
+    assert all(found[0][name] == pytest.approx(found[1][name], abs=1e-6) for name in without if name in found[0])
+
+
+def test_ordinary_tables_are_scored_in_float32(data, tokenised, monkeypatch):
+    """Their recorded scores keep every digit: float64 is for what float32 cannot hold."""
+    monkeypatch.setattr(
+        torch.Tensor,
+        "double",
+        lambda self: pytest.fail("float64") if self.ndim > 1 and self.shape[1] > 1 else self.to(torch.float64),
+    )
+    for scale in (1e-8, 0.02, 1e8):
+        Scorer(data, *tokenised).rank(random_table(300, 32, 5) * np.float32(scale))
+
+
+def test_vectors_of_zeros_are_counted_but_for_texts_without_tokens(data, tokenised):
+    table = random_table(300, 8, 0)
+    table[:, :4] = 0
+    for block_bytes in (2**20, 4096):
+        scorer = Scorer(data, *tokenised, block_bytes=block_bytes)
+        found = dict(scorer.nested(ArrayTable(table), [4, 8]))
+        assert (found[4].zero_documents, found[4].zero_queries) == (40, 20)
+        assert (found[8].zero_documents, found[8].zero_queries) == (0, 0)
+        assert not found[4].scores[np.isfinite(found[4].scores)].any()

@@ -66,7 +66,11 @@ def test_the_reference_is_the_mean_over_all_other_tokens(tmp_path):
 
 def command(tmp_path, *more, widths=(4, 8)):
     ids = np.repeat(np.arange(10, dtype=np.int32), COUNTS)
-    tokens.save(tmp_path / "t.safetensors", {"documents": tokens.TokenisedTexts(ids, np.array([0, len(ids)]))}, {})
+    tokens.save(
+        tmp_path / "t.safetensors",
+        {"documents": tokens.TokenisedTexts(ids, np.array([0, len(ids)]))},
+        {"data_sha256": "x", "tokenizer_sha256": "y", "max_length": 9, "special_tokens": "exclude"},
+    )
     generator, paths = np.random.default_rng(0), []
     for width in widths:
         steps = []

@@ -1,9 +1,13 @@
 """Which rows stand for a model: one rule for the last checkpoint, whoever asks."""
 
+import gzip
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import sources
 from embscale.claims import table_claims
 from embscale.errors import EmbscaleError
 from embscale.explorer import payload
@@ -97,9 +101,8 @@ def test_everybody_who_asks_for_the_last_checkpoint_gets_the_same():
     assert sorted(position_tables._learned(positions)["value"]) == values
     kept, _ = kept_results._last_and_random(rows.astype({"value": "str"}), "64")
     assert sorted(kept["value"].astype(float)) == values
-    explored = rows.assign(strength=np.nan, **{n: "x" for n in payload.SCORE_COLUMNS if n not in {*rows, "strength"}})
-    marks = payload.scores(explored, first_metric="ndcg_at_10", length="64")["columns"]["last"]
-    assert [marks["levels"][code] for code in marks["codes"]] == rows["last"].tolist()
+    explored = payload.means(rows.assign(table="trained"), None, None, length="64")
+    assert explored["last"].tolist() == rows["last"].tolist()
     assert set(suites.last_tables(rows)["model"]) == {"small", "wide", "single"}
 
 
@@ -147,3 +150,60 @@ def test_lengths_of_documents_are_names_where_all_are_numbers(tmp_path):
     (tmp_path / "scores.csv").write_text("task,length,value\nT,64,0.5\nT,32,0.25\n")
     rows = tidy.read([tmp_path / "scores.csv"], ("value",), where=["length=64"])
     assert rows["length"].tolist() == ["64"]
+
+
+WORDS = ["NA", "nan", "None", "null", "NaN", "N/A", "<NA>", "#N/A", "-inf", "True", "1e5", "007", "n/a", "1", "=1+1"]
+
+
+@pytest.mark.fault(
+    "a model, task or token called NA, None or null", happens="it is a word like any other", do="nothing"
+)
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_words_that_other_programs_read_as_nothing_are_words(tmp_path, suffix):
+    rows = pd.DataFrame({"suite": WORDS, "model": WORDS, "word": WORDS, "step": [1, *[np.nan] * 14], "value": 0.5})
+    tidy.write(rows, tmp_path / f"rows{suffix}")
+    again = tidy.load(tmp_path / f"rows{suffix}")
+    pd.testing.assert_frame_equal(again, rows.astype(dict.fromkeys(["suite", "model", "word"], "str")))
+    text = tidy.load_text(tmp_path / f"rows{suffix}")
+    assert text["model"].tolist() == WORDS and text["step"].tolist() == ["1.0", *[""] * 14]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_column_of_names_holds_words_whatever_all_of_them_are(tmp_path, word):
+    (tmp_path / "rows.csv").write_text(f"suite,model,value\n{word},{word},0.5\n")
+    assert tidy.read([tmp_path / "rows.csv"], (), where=[f"model={word}"])["suite"].tolist() == [word]
+
+
+def test_a_number_that_is_none_is_missing_however_it_is_written(tmp_path):
+    (tmp_path / "losses.csv").write_text("step,loss,heldout_loss\n0,nan,8.5\n1,8.25,\n")
+    rows = tidy.load(tmp_path / "losses.csv")
+    assert rows["loss"].isna().tolist() == [True, False] and rows["heldout_loss"].isna().tolist() == [False, True]
+
+
+@pytest.mark.fault("a table of rows that is none", happens="one line names it", do="make it again")
+@pytest.mark.parametrize(
+    "content", [b"", b"a,b\n1,2,3\n4,5,6\n", b"a,b\n1,2\n4,5,6\n", b"\xff\xfe", b'a\n"', b"PAR1\x00\x15\x80"]
+)
+@pytest.mark.parametrize("reader", [tidy.load, tidy.load_text])
+def test_what_is_no_table_is_reported(tmp_path, content, reader):
+    (tmp_path / "rows.csv").write_bytes(content)
+    with pytest.raises(EmbscaleError, match=r"rows\.csv: not a table"):
+        reader(tmp_path / "rows.csv")
+
+
+def test_a_damaged_archive_of_rows_is_reported(tmp_path):
+    for content in (b"no gzip", gzip.compress(b"a,b\n1,2\n" * 100)[:-20]):
+        (tmp_path / "rows.csv.gz").write_bytes(content)
+        with pytest.raises(EmbscaleError, match=r"rows\.csv\.gz: not a table"):
+            tidy.load(tmp_path / "rows.csv.gz")
+
+
+@pytest.mark.parametrize(("function", "home"), [("read_csv", "rows/tidy.py"), ("read_table", "scoring/scores.py")])
+def test_rows_have_one_reader(function, home):
+    """Of CSV and of Parquet.  The Snakefile, which must not wait for pandas, reads published cells by `csv`."""
+    package = sources.ROOT / "src/embscale"
+    users = [path for path in package.rglob("*.py") if re.search(rf"\b(pd|pq)\.{function}\(", path.read_text("utf-8"))]
+    assert [path.relative_to(package).as_posix() for path in users] == [home]
+    others = r"\bpd\.read_(parquet|table|fwf|feather)\(|\bcsv\.(reader|DictReader)\("
+    users = [path for path in package.rglob("*.py") if re.search(others, path.read_text("utf-8"))]
+    assert [path.relative_to(package).as_posix() for path in users] == ["claims/published_cells.py"]

@@ -121,6 +121,11 @@ def test_a_checkpoint_that_was_passed_unsaved_is_made(tmp_path):
     assert bytes_of(run, [0, 5, 9]) == bytes_of(alone, [0, 5, 9])
 
 
+@pytest.mark.fault(
+    "the state of another training in the folder of this one",
+    happens="the training stops and names the folder",
+    do="remove the folder",
+)
 @pytest.mark.parametrize("other", [{"tokens": TOKENS[::-1].copy()}, {"seed": 1}, {"learning_rate": 0.01}])
 def test_another_run_has_another_folder_and_refuses_the_state_of_this_one(tmp_path, other):
     first = a_run(tmp_path)
@@ -132,6 +137,11 @@ def test_another_run_has_another_folder_and_refuses_the_state_of_this_one(tmp_pa
         train(second)
 
 
+@pytest.mark.fault(
+    "a state or checkpoint of a training flipped, cut or removed",
+    happens="the training stops and names it",
+    do="remove its folder",
+)
 @pytest.mark.parametrize("name", ["state-9.safetensors", "step3/model.safetensors", "step0/config.json"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
 def test_a_damaged_file_stops_the_run(tmp_path, name, damage):
@@ -147,6 +157,9 @@ def test_a_damaged_file_stops_the_run(tmp_path, name, damage):
         train(a_run(tmp_path), steps=12)
 
 
+@pytest.mark.fault(
+    "the record of a training damaged", happens="the training stops and names it", do="remove its folder"
+)
 @pytest.mark.parametrize("text", ["", "[1]", '{"steps": 3}', '{"step": 3, "heldout": {"x": 1}}'])
 def test_a_damaged_record_stops_the_run(tmp_path, text):
     run = a_run(tmp_path)
@@ -156,6 +169,9 @@ def test_a_damaged_record_stops_the_run(tmp_path, text):
         train(a_run(tmp_path))
 
 
+@pytest.mark.fault(
+    "a loss that is no number", happens="the training ends; its checkpoints stay", do="another learning rate"
+)
 def test_a_loss_that_is_no_number_ends_the_run_and_keeps_its_checkpoints(tmp_path, monkeypatch):
     poisoned = a_run(tmp_path)
     step = ladder.GPTNeoXForCausalLM.forward
@@ -179,11 +195,17 @@ def test_a_loss_that_is_no_number_ends_the_run_and_keeps_its_checkpoints(tmp_pat
     train(a_run(tmp_path), steps=3, checkpoints=[0, 3])  # what comes before is whole
 
 
+@pytest.mark.fault("two processes that train one run", happens="the second ends with one line", do="wait")
 def test_two_processes_do_not_train_one_run(tmp_path):
     with a_run(tmp_path).opened(), pytest.raises(EmbscaleError, match="another process trains this run"):
         train(a_run(tmp_path))
 
 
+@pytest.mark.fault(
+    "a disk that is full while a state is saved",
+    happens="one line; the state before it stays",
+    do="free some space, then the same command",
+)
 def test_a_full_disk_leaves_the_state_before(tmp_path, monkeypatch):
     train(a_run(tmp_path), steps=3, checkpoints=[0, 3])
     before = {path.name: path.read_bytes() for path in a_run(tmp_path).folder.glob("state*")}
@@ -214,6 +236,9 @@ test_runs.train(run, steps=300, checkpoints=[0, 150, 300])
 """
 
 
+@pytest.mark.fault(
+    "a training killed with -9", happens="it goes on and ends in the same bytes", do="the same command again"
+)
 @pytest.mark.long
 def test_a_killed_process_ends_in_the_same_bytes(tmp_path):
     program = PROGRAM.format(tests=str(Path(__file__).parent), root=str(tmp_path / "killed"))

@@ -1,6 +1,7 @@
 """embscale score: what it scores, what it writes, and how what does not fit is told."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -233,22 +234,28 @@ def test_pooling_goes_into_the_rows(score, table, pooling):
         (["overlap", "--metrics", "ndcg"], "such as ndcg_at_10"),
         (["overlap", "--metrics", "best_at_10"], "there are ndcg, map, recall, precision at any depth"),
         (["overlap", "--faithful", "--lengths", "9"], "--faithful means --lengths all"),
-        (["overlap", "--lengths", "9", "9"], "asked for twice with special_tokens exclude, pooling mean, length 9"),
         (["overlap", "--tokens", "a", "--tokens", "b"], "2 --tokens for 1 --beir"),
         (["overlap", "--tokens", "a", "--max-length", "9"], "--max-length is for making tokens"),
-        (["overlap", "overlap"], "occurs twice"),
-        (
-            ["overlap", "--pooling", "max", "--pooling", "max"],
-            "Task: asked for twice with special_tokens exclude, pooling max",
-        ),
     ],
 )
 def test_what_does_not_fit_is_reported_in_one_line(score, capsys, words, message):
-    import re
-
     assert isinstance(score(*words), int)
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("embscale score: ") and re.search(message, last), last
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["overlap", "overlap"], "tables: overlap is given twice"),
+        (["overlap", "--lengths", "9", "9"], "--lengths: 9 is given twice"),
+        (["overlap", "--pooling", "max", "--pooling", "max"], "--pooling: max is given twice"),
+    ],
+)
+def test_what_is_given_twice_is_not_scored_twice(score, capsys, words, message):
+    with pytest.raises(SystemExit):
+        score(*words)
+    assert f"embscale score: {message}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("length", ["0", "-1", "few", "1.5"])
@@ -258,12 +265,40 @@ def test_a_length_is_a_number_of_tokens_or_all(score, capsys, length):
     assert f"{length!r}: expected a number of tokens from 1, or all" in capsys.readouterr().err
 
 
+def test_a_table_of_another_vocabulary_is_named_with_the_tokenizer(
+    score, table, tmp_path, folder, tokenizer_folder, capsys
+):
+    """Of several tables the one that does not fit; with tokens made before, as in the workflow, or now."""
+    small = tmp_path / "other-vocabulary.safetensors"
+    table_files.save(small, random_tables.independent(200, DIMS, 7), {})
+    made = tmp_path / "tokens.safetensors"
+    flags = ["--tokenizer", str(tokenizer_folder), "--max-length", "64", "--special-tokens", "exclude", "-o", str(made)]
+    assert execute("tokenize", [str(folder), *flags]) == 0
+    for tokenizer in (("--tokenizer", tokenizer_folder), ("--tokens", made)):
+        assert score(table, f"400={small}", tokenizer=(*tokenizer, "--tokenizer-name", "my-bpe")) == 1
+        last = capsys.readouterr().err.splitlines()[-1]
+        words = r"other-vocabulary.safetensors: 200 rows, but the texts hold token 2\d\d of the tokenizer my-bpe; give"
+        assert last.startswith("embscale score: ") and re.search(words, last), last
+
+
 def test_a_table_with_values_that_are_no_numbers_is_reported(score, tmp_path, capsys):
     path = tmp_path / "broken.safetensors"
     table_files.save(path, np.full((ROWS, 4), np.nan, np.float32), {})
     for words in ([path], [path, "--variants", "centred"]):
         assert score(*words) == 1
         assert "not finite numbers" in capsys.readouterr().err
+
+
+def test_a_table_scores_the_same_at_any_scale_and_one_of_zeros_is_told(score, table, tmp_path, capsys):
+    rows = table_files.load(table)
+    scored = {}
+    for factor in (1, 1e19, 1e37, 1e-23, 0):
+        path = tmp_path / "scaled.safetensors"
+        table_files.save(path, (rows.astype(np.float64) * factor).astype(np.float32), {})
+        found = score(path, "--variants", "crop:8", "unit", "centred", "whitened")
+        scored[factor] = values(found) if factor else found
+        assert ("have a vector of zeros" in capsys.readouterr().err) == (factor == 0)
+    assert all((scored[factor] - scored[1]).abs().max() < ROUNDING for factor in (1e19, 1e37, 1e-23))
 
 
 def test_tokens_of_other_texts_or_of_another_protocol_are_reported(score, folder, tokenizer_folder, tmp_path, capsys):

@@ -63,8 +63,6 @@ def test_a_task_is_a_matrix_of_queries_and_scores(per_query):
     for place, (model, metric) in enumerate(zip(task.keys["model"], task.keys["metric"], strict=True)):
         chosen = per_query[(per_query["model"] == model) & (per_query["metric"] == metric)]
         assert task.scores[:, place].tolist() == chosen.set_index("query")["score"][order.index].tolist()
-    some = task.of((task.keys["model"] == "y").to_numpy())
-    assert some.scores.tolist() == task.scores[:, 2:].tolist() and set(some.keys["model"]) == {"y"}
 
 
 def test_tasks_have_queries_of_their_own(per_query):

@@ -54,6 +54,15 @@ def test_both_measures_know_rotations_and_scales():
     assert math.isnan(similarity.cka(vectors(x), vectors(np.ones((60, 3)))))
 
 
+@pytest.mark.parametrize("exponent", [120, -100])
+def test_neither_measure_depends_on_scale_at_the_limits_of_float32(exponent):
+    x, y = gaussian(0).astype(np.float32), gaussian(0) + gaussian(1)
+    scaled = np.ldexp(x, exponent)
+    for measure in (similarity.cka, similarity.mutual_neighbours):
+        assert measure(vectors(x), vectors(y)) == measure(vectors(scaled), vectors(y))
+        assert measure(vectors(scaled), vectors(scaled)) == pytest.approx(1)
+
+
 def test_mutual_neighbours_are_those_of_scikit_learn():
     x, y = gaussian(0), gaussian(0) + gaussian(1)
     order = np.random.default_rng(2).permutation(60)

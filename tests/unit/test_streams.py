@@ -40,7 +40,11 @@ def test_the_beginning_of_a_stream_cuts_its_last_text(texts, length):
 def test_tokens_of_other_documents_are_reported(tmp_path, texts):
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text(json.dumps({"_id": "a", "text": "x", "metadata": {"split": "train"}}) + "\n", "utf-8")
-    tokens.save(tmp_path / "t.safetensors", {"documents": texts}, {})
+    tokens.save(
+        tmp_path / "t.safetensors",
+        {"documents": texts},
+        {"data_sha256": "x", "tokenizer_sha256": "y", "max_length": 9, "special_tokens": "exclude"},
+    )
     with pytest.raises(EmbscaleError, match=r"tokens of 4 documents, but .*holds 1;"):
         streams.read(corpus, tmp_path / "t.safetensors", tmp_path, seed=1)
 

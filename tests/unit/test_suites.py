@@ -201,6 +201,7 @@ def test_steps_can_be_folders(own):
     ]
 
 
+@pytest.mark.fault("a registry with a wrong block", happens="one line before the first job", do="correct it")
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -237,11 +238,12 @@ def test_what_is_wrong_is_reported_in_one_line(own, text, line):
     assert line in message and "suites.yaml" in message and "\n" not in message
 
 
+@pytest.mark.fault("pins that are no commits", happens="one line before the first job", do="`embscale pin`")
 def test_wrong_pins_are_reported(tmp_path, own):
     own()
     for commit in (COMMIT[:12], COMMIT.upper(), int("1" * 40)):
         (tmp_path / "pins.yaml").write_text(yaml.safe_dump({"me/small@main": {"commit": commit}}))
-        with pytest.raises(EmbscaleError, match=r"me/small@main: expected.*40"):
+        with pytest.raises(EmbscaleError, match=r"'me/small@main': expected.*40"):
             suites.load(tmp_path / "suites.yaml", tmp_path / "pins.yaml")
     assert suites.read_pins(tmp_path / "none.yaml") == {}
     with pytest.raises(EmbscaleError, match="no such file"):
@@ -311,6 +313,7 @@ def test_only_the_last_checkpoint_is_had_whole(own):
     assert wholes == ["step3", "step3"]
 
 
+@pytest.mark.fault("a suite that is not pinned", happens="the study stops before its first job", do="`embscale pin`")
 def test_what_is_not_pinned_stops_a_study_and_counts(own):
     registry = own(pins=["me/small@main"])
     small, large = plan(registry, "mine")
@@ -322,6 +325,24 @@ def test_what_is_not_pinned_stops_a_study_and_counts(own):
     # A tokenizer is fetched even where the checkpoint is not.
     registry = own(pins=["me/large@main"])
     assert [item.status for item in plan(registry, "mine", local_paths={"large": "."})] == ["unpinned", "unpinned"]
+
+
+@pytest.mark.fault("a model that the hub has no longer", happens="it is left out by name", do="nothing")
+def test_what_the_hub_has_no_longer_is_left_out_by_name(own, tmp_path):
+    own()
+    pins = suites.read_pins(tmp_path / "pins.yaml")
+
+    def planned(gone, **given):
+        suites.write_pins(tmp_path / "pins.yaml", pins | {gone: {"commit": "", "source": "test"}})
+        return plan(suites.load(tmp_path / "suites.yaml", tmp_path / "pins.yaml"), "mine", **given)
+
+    small, large = planned("me/large@main")
+    assert (small.status, large.status, large.available, large.fetched_bytes) == ("fetch", "missing", False, 0)
+    assert large.reason.startswith("The hub has no me/large@main; ")
+    suites.check_pinned([small, large])  # no reason to stop
+    assert [item.status for item in planned("me/large@main", local_paths={"large": "."})] == ["fetch", "local"]
+    # The tokenizer of all is in the repository of one.
+    assert [item.status for item in planned("me/small@main")] == ["missing", "missing"]
 
 
 def test_a_model_of_two_suites_comes_once_with_its_last_checkpoint_last(registry):
@@ -348,7 +369,26 @@ def test_slips_in_a_study_are_reported(own, names, more, line):
 
 def study(registry, pins, *names, tokenizer="desk-bpe"):
     hub = EVERYTHING | {"registry": str(registry), "pins": str(pins), "local_paths": {}}
-    return {"suites": list(names), "layers": {"suites": ["ladder"]}, "hub": hub, "tokenizer": {"name": tokenizer}}
+    own = {"suites": list(names), "layers": {"suites": ["ladder"]}, "hub": hub, "tokenizer": {"name": tokenizer}}
+    return yaml.safe_load((ROOT / "params.yaml").read_text("utf-8")) | own
+
+
+@pytest.mark.fault(
+    "a published model called like one of the study's own", happens="one line before the first job", do="rename it"
+)
+@pytest.mark.parametrize("name", ["cbow-d32", "LADDER-W64", "learned-w64", "bm25", "chance", "Overlap"])
+def test_no_model_has_the_name_of_one_of_the_studys_own(own, tmp_path, name):
+    own(BLOCK.replace("small", name), pins=(f"me/{name}@main", "me/large@main"))
+    files = tmp_path / "suites.yaml", tmp_path / "pins.yaml"
+    with pytest.raises(EmbscaleError, match=f"model {name} is also the name of one of the study's own"):
+        suites.plan_study(study(*files, "mine"), token=False)
+
+
+def test_no_suite_has_the_name_of_a_static_method(own, tmp_path):
+    own(BLOCK.replace("mine:", "cbow:"))
+    files = tmp_path / "suites.yaml", tmp_path / "pins.yaml"
+    with pytest.raises(EmbscaleError, match="suite cbow is also the name of one of the study's own"):
+        suites.plan_study(study(*files, "cbow"), token=False)
 
 
 def test_a_study_is_planned_from_its_parameters(own, tmp_path):

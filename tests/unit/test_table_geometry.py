@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from small_corpus import MADE_OF
 
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
@@ -117,7 +118,7 @@ def test_the_command_measures_steps_and_strata(tmp_path, capsys):
         table_files.save(tmp_path / f"{step}.safetensors", generator.normal(size=(20, 4)).astype(np.float32), {})
     ids = np.repeat(np.arange(12, dtype=np.int32), np.arange(12))
     texts = tokens.TokenisedTexts(ids, np.array([0, 10, len(ids)]))
-    tokens.save(tmp_path / "tokens.safetensors", {"documents": texts}, {})
+    tokens.save(tmp_path / "tokens.safetensors", {"documents": texts}, MADE_OF)
     keys = ["--suite", "own", "--model", "m", "--tied", "unknown", "-o", str(tmp_path / "rows.csv")]
     steps = [f"0={tmp_path}/0.safetensors", f"5={tmp_path}/5.safetensors"]
     assert execute("table-geometry", [*steps, "--tokens", str(tmp_path / "tokens.safetensors"), *keys]) == 0

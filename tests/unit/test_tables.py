@@ -34,6 +34,7 @@ def test_a_table_of_any_dtype_is_read_whole_and_in_blocks_as_torch_reads_it(dtyp
         stored[::2]
 
 
+@pytest.mark.fault("a table with values that are no numbers", happens="one line names it", do="make it again")
 def test_a_block_with_a_value_that_is_no_number_is_refused_when_it_is_read(tmp_path):
     path, table = tmp_path / "t.safetensors", normal(10, 2)
     table[7, 1] = np.inf

@@ -56,6 +56,19 @@ def test_texts_may_differ_in_length_above_the_least(some, tokenizer):
     assert min(lengths) >= LENGTH and max(lengths) > 40 and len(set(sample.tokens.lengths)) > 2
 
 
+def test_identical_texts_count_once_and_change_nothing_else(some, tokenizer):
+    """Two of one text could stand on both sides of a split by text."""
+    sample = samples.choose(some, tokenizer, **OPTIONS)
+    doubled = some | {f"again {name}": some[name] for name in some}
+    again = samples.choose(doubled, tokenizer, **OPTIONS | {"count": 20})
+    texts = [doubled[name] for name in again.text_ids]
+    assert len(set(texts)) == 20
+    late = {f"{i}": text for i, text in enumerate(some.values())}
+    assert samples.choose(some | {"x": "too short"}, tokenizer, **OPTIONS).text_ids == sample.text_ids
+    with pytest.raises(EmbscaleError, match="identical ones count once"):
+        samples.choose(dict.fromkeys(late, some[sample.text_ids[0]]), tokenizer, **OPTIONS)
+
+
 def test_short_texts_are_counted_and_too_few_texts_are_an_error(some, tokenizer):
     short = sum(len(ids_of(tokenizer, text)) < LENGTH for text in some.values())
     everything = samples.choose(some, tokenizer, **OPTIONS | {"count": 40 - short})

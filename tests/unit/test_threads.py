@@ -98,10 +98,10 @@ def test_no_number_of_threads_is_refused(word, capsys):
 
 
 COMPUTING = {
-    "ablate", "compare_tables", "evaluate", "geometry", "grid", "layer_scores", "logit_lens", "position_scores",
-    "primer_of_table",
-    "probe", "reductions", "score", "score_factors", "score_random", "score_references", "score_static", "states",
-    "static", "table_metrics", "train", "transfer", "tune", "warm_start", "words",
+    "ablate", "compare_tables", "evaluate", "faithful_layers", "geometry", "grid", "layer_scores", "logit_lens",
+    "position_scores", "primer_of_table", "probe", "reductions", "score", "score_factors", "score_faithful",
+    "score_faithful_random", "score_random", "score_references", "score_static", "states", "static", "table_metrics",
+    "train", "transfer", "tune", "warm_start", "words", "worked_example",
 }  # fmt: skip
 
 # A rule's name: its own, or, of one that is made for each suite, what its names begin with.

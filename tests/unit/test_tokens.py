@@ -1,7 +1,11 @@
 """Tokenised texts: equal to encoding one by one, whole on disk."""
 
+import json
+
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
+from small_corpus import MADE_OF
 
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
@@ -46,14 +50,57 @@ def test_counts_add_up(tokenizer):
 def test_survive_the_disk_and_a_damaged_file_is_reported(tokenizer, tmp_path):
     path = tmp_path / "tokens.safetensors"
     group = tokens.tokenise(TEXTS, tokenizer, max_length=100, special_tokens=False)
-    tokens.save(path, {"documents": group}, {"data_sha256": "x"})
+    tokens.save(path, {"documents": group}, MADE_OF)
     groups, metadata = tokens.load(path)
-    assert np.array_equal(groups["documents"].ids, group.ids) and metadata == {"data_sha256": "x"}
+    assert np.array_equal(groups["documents"].ids, group.ids) and metadata == MADE_OF
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(EmbscaleError, match="not a file of tokens"):
         tokens.load(path)
 
 
+WHOLE = {"ids": np.arange(5, dtype=np.int32), "offsets": np.array([0, 2, 5])}
+
+
+@pytest.mark.parametrize(
+    ("changes", "made_of"),
+    [
+        ({"ids": np.array([0, 1, 2, 3, -1], np.int32)}, MADE_OF),
+        ({"ids": np.arange(5.0)}, MADE_OF),
+        ({"ids": np.arange(5)}, MADE_OF),
+        ({"ids": np.zeros((5, 1), np.int32)}, MADE_OF),
+        ({"offsets": np.array([0, 2, 6])}, MADE_OF),
+        ({"offsets": np.array([1, 2, 5])}, MADE_OF),
+        ({"offsets": np.array([0, 6, 5])}, MADE_OF),
+        ({"offsets": np.array([0, -1, 5])}, MADE_OF),
+        ({"offsets": np.empty(0, np.int64)}, MADE_OF),
+        ({}, {}),
+        ({}, "a word"),
+        ({}, [1]),
+        ({}, None),
+        *(({}, {key: value for key, value in MADE_OF.items() if key != name}) for name in MADE_OF),
+        ({}, MADE_OF | {"max_length": "9"}),
+        ({}, MADE_OF | {"max_length": 0}),
+        ({}, MADE_OF | {"max_length": True}),
+        ({}, MADE_OF | {"special_tokens": ["exclude"]}),
+        ({}, MADE_OF | {"data_sha256": None}),
+    ],
+)
+def test_a_file_that_holds_no_tokens_of_texts_is_refused_in_one_line(tmp_path, changes, made_of):
+    path = tmp_path / "t.safetensors"
+    arrays = {f"documents.{name}": array for name, array in (WHOLE | changes).items()}
+    save_file(arrays, path, {"embscale": json.dumps(made_of)})
+    with pytest.raises(EmbscaleError, match=r"t\.safetensors: not a file of tokens .*; remove it") as raised:
+        tokens.load(path)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_group_that_a_file_lacks_is_asked_for_in_vain(tmp_path):
+    tokens.save(tmp_path / "t.safetensors", {"documents": tokens.TokenisedTexts(**WHOLE)}, MADE_OF)
+    with pytest.raises(EmbscaleError, match="holds no queries, but documents; make it again"):
+        tokens.load(tmp_path / "t.safetensors")[0]["queries"]
+
+
+@pytest.mark.fault("a broken tokenizer", happens="one line names it", do="fetch it again")
 def test_a_broken_tokenizer_is_reported(tmp_path):
     with pytest.raises(EmbscaleError, match=r"tokenizer\.json: no such file"):
         tokens.load_tokenizer(tmp_path)

@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 from small_corpus import save_corpus
 
+from embscale import devices
 from embscale.cli import execute
 from embscale.provenance.artifacts import note_path, read_note
 from embscale.texts import streams
@@ -165,6 +166,9 @@ def test_the_device_is_passed_on(study, monkeypatch):
     to = torch.nn.Module.to
     monkeypatch.setattr(torch.nn.Module, "to", lambda self, device: moved.append(device) or to(self, "cpu"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda number: None)
+    monkeypatch.setattr(devices, "_claim", lambda number: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     assert command(study, "a", device="cuda") == 0
@@ -195,6 +199,11 @@ def error_of(capsys, *args, **other):
     return lines[0]
 
 
+@pytest.mark.fault(
+    "a training that cannot be: sizes, steps, too few texts",
+    happens="one line before it begins",
+    do="what the line says",
+)
 @pytest.mark.parametrize(
     "other, line",
     [
@@ -208,6 +217,7 @@ def test_a_cell_that_cannot_run_is_refused_in_a_line(study, capsys, other, line)
     assert line in error_of(capsys, study, "a", **other)
 
 
+@pytest.mark.fault("a GPU asked for that is not there", happens="one line before it begins", do="`--device cpu`")
 def test_a_gpu_that_is_not_there_is_reported(study, capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert "device cuda: torch finds no GPU here" in error_of(capsys, study, "a", device="cuda")
@@ -224,6 +234,11 @@ def test_a_run_that_diverges_ends_and_keeps_its_checkpoints(study, capsys):
     assert command(study, "b", **given | {"steps": 1, "checkpoints": [0]}) == 0  # what came before can be had
 
 
+@pytest.mark.fault(
+    "a corpus changed between two sessions of a training",
+    happens="it is another training; the old state is refused",
+    do="nothing",
+)
 def test_a_changed_corpus_is_another_run_and_its_state_is_refused_under_the_old_one(study, capsys):
     assert command(study, "a") == 0
     (old,) = study.glob("runs/*")
@@ -255,6 +270,11 @@ def started(study, name, before="", **other):
     return subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.fault(
+    "a limited file size at any point of a training",
+    happens="one line; a state to go on from stays",
+    do="free some space, then the same command",
+)
 @pytest.mark.long
 @pytest.mark.parametrize(
     "size, full", [(300, "run.json"), (100_000, "step0/model.safetensors"), (300_000, "state-1.safetensors")]

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from small_corpus import save_corpus
+from small_corpus import MADE_OF, save_corpus
 
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
@@ -117,7 +117,7 @@ def study(tmp_path):
     tokenizer, groups = tokens.load_tokenizer(tmp_path), {}
     for name, some in (("documents", texts), ("dev_queries", queries[:30]), ("queries", queries[30:])):
         groups[name] = tokens.tokenise(some, tokenizer, max_length=100, special_tokens=False)
-    tokens.save(tmp_path / "tokens.safetensors", groups, {"max_length": 100, "special_tokens": "exclude"})
+    tokens.save(tmp_path / "tokens.safetensors", groups, MADE_OF)
     return tmp_path
 
 

@@ -70,3 +70,10 @@ def test_marks_are_shares_of_pairs_and_their_chance():
     assert marks["auc"] == (pytest.approx(won), 0.5)
     # Precisions where each unseen token is found: 1 of 1, 2 of 3 (a tie), 3 of 4.
     assert marks["average_precision"] == (pytest.approx((1 + 2 / 3 + 3 / 4) / 3), pytest.approx(0.6))
+
+
+def test_cosines_do_not_depend_on_scale():
+    rows = np.random.default_rng(0).standard_normal((40, 6)).astype(np.float32)
+    plain, tiny = (undertrained.indicators(some, some, np.array([3, 5])) for some in (rows, np.ldexp(rows, -120)))
+    for name in (undertrained.OUTPUT_COSINE, undertrained.OUTPUT_CENTRED, undertrained.OUTPUT_WITHOUT_FIRST):
+        np.testing.assert_allclose(plain[name], tiny[name], atol=1e-6)

@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from scipy import stats
 from sklearn.metrics import roc_auc_score
+from small_corpus import MADE_OF
 
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
@@ -159,6 +160,14 @@ def test_chance_is_what_random_vectors_reach():
 def test_equal_vectors_are_a_draw():
     found = outcomes(words.analogies(named(np.ones((100, 4))), {"pairs": questions()}))
     assert found[("pairs", "percentile")].value == pytest.approx(0.5) and found[("pairs", "accuracy")].value == 0
+
+
+@pytest.mark.parametrize("exponent", [70, 120, -70, -100])
+def test_directions_of_words_do_not_depend_on_scale(exponent):
+    rows = np.random.default_rng(0).standard_normal((9, 5)).astype(np.float32)
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    for scaled in (np.ldexp(rows, exponent), np.ldexp(rows, [[exponent * (i % 2)] for i in range(9)])):
+        assert np.array_equal(words.WordVectors({}, scaled).unit(), unit)
 
 
 def test_questions_without_their_words_are_counted_and_sections_joined():
@@ -409,7 +418,7 @@ def test_the_command_writes_the_same_rows_for_every_table_variant_and_form(tmp_p
     assert set(made["step"]) == {5} and set(made["dim"]) == {8} and set(made["set"]) == {"own", "asked", "two forms"}
     assert (made["value"].isna() == (made["n"] == 0))[made["metric"] == "accuracy"].all()
     assert ((made["ci_low"] < made["ci_high"]) == made["reason"].isna()).all()
-    tokens.save(tmp_path / "texts.safetensors", {"documents": TEXTS}, {})
+    tokens.save(tmp_path / "texts.safetensors", {"documents": TEXTS}, MADE_OF)
     given[given.index("-o") + 1] = str(tmp_path / "bands.csv")
     assert execute("words", [*given, "--tokens", str(tmp_path / "texts.safetensors")]) == 0
     bands = pd.read_csv(tmp_path / "bands.csv").query("set == 'two forms' and metric == 'percentile'")

@@ -212,6 +212,11 @@ def test_a_fresh_clone_gets_each_byte_once(origin, remote):
         assert len(asked) == FILES and set(asked.values()) == {1}
 
 
+@pytest.mark.fault(
+    "a remote that needs credentials",
+    happens="they stay in `.dvc/config.local`, which git does not track",
+    do="nothing",
+)
 def test_credentials_stay_out_of_what_git_tracks(origin, remote):
     clone = publish(origin, remote)
     tracked = clone.git("ls-files").stdout.split()
@@ -219,6 +224,11 @@ def test_credentials_stay_out_of_what_git_tracks(origin, remote):
     assert all(SECRET not in (origin.root / name).read_text("utf-8", "replace") for name in tracked)
 
 
+@pytest.mark.fault(
+    "a byte flipped in an object of a remote",
+    happens="`dvc pull` ends with 1, the file is not there",
+    do="record again",
+)
 def test_a_flipped_byte_is_refused(origin, remote):
     clone = publish(origin, remote)
     flip(remote.object_of(origin.root / "one.bin"))
@@ -227,6 +237,11 @@ def test_a_flipped_byte_is_refused(origin, remote):
     assert contents(clone).items() <= contents(origin).items()
 
 
+@pytest.mark.fault(
+    "a remote of one's own without `verify = true`",
+    happens="`dvc pull` accepts damage; `make fetch` refuses the remote",
+    do="`dvc remote modify --local lab verify true`",
+)
 @pytest.mark.parametrize("remote", ["folder", pytest.param("http", marks=pytest.mark.slow)], indirect=True)
 def test_without_verification_a_flipped_byte_is_accepted(origin, remote):
     """The trap: DVC takes the object's name for its digest.  S3 has checksums of its own."""
@@ -238,6 +253,9 @@ def test_without_verification_a_flipped_byte_is_accepted(origin, remote):
     assert clone.dvc("status").stdout == "Data and pipelines are up to date.\n"
 
 
+@pytest.mark.fault(
+    "an object missing in a remote", happens="`dvc pull` ends with 1", do="remove the listing of its folder, then push"
+)
 def test_a_missing_object_is_reported_and_a_push_from_nothing_fixes_it(origin, remote):
     clone = publish(origin, remote)
     remote.remove(remote.object_of(origin.root / "results/7.bin"))
@@ -253,6 +271,11 @@ def test_a_missing_object_is_reported_and_a_push_from_nothing_fixes_it(origin, r
     assert contents(clone) == contents(origin)
 
 
+@pytest.mark.fault(
+    "a record that was not pushed",
+    happens="`dvc pull` ends with 1; `dvc status --cloud` says so beforehand",
+    do="push it",
+)
 def test_a_record_that_was_not_pushed_is_reported(origin, remote):
     clone = publish(origin, remote)
     origin.write({"make.py": MAKE.replace("seed(1)", "seed(2)")})
@@ -277,6 +300,7 @@ def cached(toy):
     return [path for path in (toy.root / ".dvc/cache/files").rglob("*") if path.is_file()]
 
 
+@pytest.mark.fault("a pull killed with -9", happens="its lock is free again", do="the same command again")
 @pytest.mark.slow
 def test_a_pull_that_was_killed_is_taken_up(origin, slow):
     clone = publish(origin, slow)
@@ -290,6 +314,7 @@ def test_a_pull_that_was_killed_is_taken_up(origin, slow):
     assert contents(clone) == contents(origin)
 
 
+@pytest.mark.fault("two pulls at once", happens="the second ends with 1: unable to acquire lock", do="wait")
 @pytest.mark.slow
 def test_a_second_pull_waits_for_no_one(origin, slow):
     clone = publish(origin, slow)
@@ -302,6 +327,7 @@ def test_a_second_pull_waits_for_no_one(origin, slow):
     assert contents(clone) == contents(origin)
 
 
+@pytest.mark.fault("a push killed with -9", happens="its lock is free again", do="the same command again")
 @pytest.mark.parametrize("remote", ["folder", pytest.param("s3", marks=pytest.mark.slow)], indirect=True)
 def test_a_push_that_was_killed_is_taken_up(origin, remote):
     remote.configure(origin, remote.write)
@@ -314,6 +340,11 @@ def test_a_push_that_was_killed_is_taken_up(origin, remote):
     assert contents(clone) == contents(origin)
 
 
+@pytest.mark.fault(
+    "an object of a remote truncated",
+    happens="`dvc pull` ends with 1",
+    do="remove the listing of its folder, then push",
+)
 def test_a_truncated_object_is_refused(origin, remote):
     clone = publish(origin, remote)
     found = remote.object_of(origin.root / "results/3.bin")
@@ -324,6 +355,7 @@ def test_a_truncated_object_is_refused(origin, remote):
     assert contents(clone).items() <= contents(origin).items()
 
 
+@pytest.mark.fault("a clone in another folder", happens="nothing is to be done", do="nothing")
 def test_a_clone_in_another_folder_needs_no_more(origin, remote):
     clone = publish(origin, remote)
     clone.dvc("pull", "-q")

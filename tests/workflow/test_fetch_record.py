@@ -119,6 +119,11 @@ def tampered(name, toy):
         rewrite(path, lambda entries: [*entries, {"relpath": name.format(root=toy.root.parent), "md5": evil}])
 
 
+@pytest.mark.fault(
+    "a forged listing, and `dvc pull` in the place of `make fetch`",
+    happens="DVC writes what it names, wherever that is",
+    do="pull only from remotes that can be trusted",
+)
 def test_dvc_alone_writes_where_a_listing_says(clone):
     """The reason for all this."""
     tampered("../../../../planted.txt", clone)
@@ -129,6 +134,11 @@ def test_dvc_alone_writes_where_a_listing_says(clone):
 PLACES = ("../../../../planted.txt", "{root}/planted.txt", "below/../../../../../planted.txt", "one more.txt")
 
 
+@pytest.mark.fault(
+    "the listing of a folder forged, swapped or cut, in a remote",
+    happens="`make fetch` ends with 1 and writes nothing",
+    do="record again, and find out who wrote to the remote",
+)
 @pytest.mark.parametrize("how", [*PLACES, "swapped", "truncated", "content", "md5 climbs"])
 @pytest.mark.parametrize("pulled_before", [False, True])
 def test_a_listing_that_was_tampered_with_is_refused_and_nothing_is_written(clone, how, pulled_before):
@@ -149,6 +159,11 @@ def test_a_listing_that_was_tampered_with_is_refused_and_nothing_is_written(clon
     assert precious.read_text() == "a thesis"
 
 
+@pytest.mark.fault(
+    "a listing in the lock file itself that names a place outside",
+    happens="`make fetch` ends with 1 and writes nothing",
+    do="do not use this commit",
+)
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
@@ -172,6 +187,11 @@ def test_a_listing_that_was_recorded_so_is_refused_too(entry, words):
     assert words in str(error.value)
 
 
+@pytest.mark.fault(
+    "a file of a remote forged",
+    happens="`make fetch` ends with 1, the file is not there",
+    do="record again, and find out who wrote to the remote",
+)
 def test_a_file_that_was_tampered_with_is_refused(clone):
     for path in (clone.root / "remote").rglob("*"):
         if path.is_file() and path.read_bytes() == b"folder/a.txt":
@@ -183,12 +203,18 @@ def test_a_file_that_was_tampered_with_is_refused(clone):
     assert "folder/a.txt" not in results(clone)
 
 
+@pytest.mark.fault("a fetch of what was not pushed", happens="`make fetch` ends with 1 and names it", do="push it")
 def test_a_record_that_was_not_pushed_is_named(clone):
     listing(clone).unlink()
     done = clone.python(str(SCRIPT), check=False)
     assert done.returncode == 1 and "no such file; the record was not pushed, or not whole" in done.stdout
 
 
+@pytest.mark.fault(
+    "a fetch from a remote that accepts damage",
+    happens="`make fetch` ends with 1",
+    do="`dvc remote modify --local lab verify true`",
+)
 def test_a_remote_that_accepts_damage_is_refused_until_it_verifies(clone):
     clone.dvc("remote", "add", "-q", "--local", "other", str(clone.root / "remote"))
     done = clone.python(str(SCRIPT), "--remote", "other", check=False)
@@ -198,6 +224,11 @@ def test_a_remote_that_accepts_damage_is_refused_until_it_verifies(clone):
     assert results(clone) == EVERYTHING
 
 
+@pytest.mark.fault(
+    "an edited result in the way of a fetch",
+    happens="it is replaced; results of one's own stay",
+    do="`make fetch PULL=--force` gives up one's own",
+)
 def test_an_edited_result_comes_back_and_results_of_ones_own_are_given_up_on_demand_only(clone):
     clone.python(str(SCRIPT))
     (clone.root / "results/desk/one.txt").write_text("my own")
@@ -318,6 +349,11 @@ def test_dvc_alone_pulls_what_was_unpacked(carrying, carried_clone):
     assert "up to date" in carried_clone.dvc("status", "recorded/ladder/dvc.yaml").stdout
 
 
+@pytest.mark.fault(
+    "a carried archive damaged, when `.venv` is set up",
+    happens="one line says which; the rest is there",
+    do="`git checkout remote`",
+)
 def test_what_cannot_be_unpacked_is_told_and_the_rest_is_there(carried_clone):
     archive = next((carried_clone.root / "remote/mine").glob("*.xz"))
     archive.write_bytes(archive.read_bytes()[:100])
@@ -328,6 +364,11 @@ def test_what_cannot_be_unpacked_is_told_and_the_rest_is_there(carried_clone):
     assert fetched(carried_clone) == all_of("ladder")
 
 
+@pytest.mark.fault(
+    "a fetch of a study that was not recorded, or does not exist",
+    happens="`make fetch` ends with 1 and says which studies there are",
+    do="`make record STUDY=NAME`",
+)
 def test_a_study_that_was_not_recorded_or_does_not_exist_is_told_in_one_line(carried_clone):
     for study, words in (
         ("never", "never was not recorded yet; make record STUDY=never computes and records it"),
@@ -390,6 +431,11 @@ CHANGES = {
 }
 
 
+@pytest.mark.fault(
+    "a carried archive forged, damaged or missing",
+    happens="`make fetch` ends with 1, names it and writes nothing",
+    do="`git checkout remote`, or record again",
+)
 @pytest.mark.parametrize("how", CHANGES)
 def test_an_archive_that_was_tampered_with_is_refused_and_nothing_is_written(carried_clone, how):
     change, words = CHANGES[how]
@@ -401,6 +447,11 @@ def test_an_archive_that_was_tampered_with_is_refused_and_nothing_is_written(car
     assert not list(carried_clone.root.parent.rglob("planted.txt"))
 
 
+@pytest.mark.fault(
+    "a carried archive cut",
+    happens="`make fetch` ends with 1, names it and writes nothing",
+    do="`git checkout remote`, or record again",
+)
 @pytest.mark.parametrize("cut", [0, 1, 200, -9])
 def test_a_truncated_archive_is_refused_and_nothing_is_written(carried_clone, cut):
     path = carried_clone.root / "remote/ladder/two of ladder.tar.xz"
@@ -410,6 +461,9 @@ def test_a_truncated_archive_is_refused_and_nothing_is_written(carried_clone, cu
     assert fetched(carried_clone) == set()
 
 
+@pytest.mark.fault(
+    "a file in an archive that the lock file does not name", happens="it is left where it is", do="nothing"
+)
 def test_a_further_file_in_an_archive_is_left_there(carried_clone):
     evil = b"evil"
     archive(carried_clone, lambda files: files | {hashlib.md5(evil).hexdigest(): evil})
@@ -417,6 +471,7 @@ def test_a_further_file_in_an_archive_is_left_there(carried_clone):
     assert fetched(carried_clone) == all_of("ladder")
 
 
+@pytest.mark.fault("DVC's cache damaged", happens="`make fetch` writes what is recorded in its place", do="nothing")
 def test_a_damaged_cache_is_mended(carried_clone):
     carried_clone.python(str(SCRIPT), "ladder")
     for path in carried_clone.root.glob(".dvc/cache/files/**/*"):

@@ -13,9 +13,10 @@ HEAD = f"""
 import sys
 sys.path.insert(0, {str(LIB)!r})
 import guards
+import locks
 guards.drop_conda_if_missing(workflow)
 onstart:
-    guards.RunLock().acquire_or_stop()
+    locks.RunLock().acquire_or_stop()
 """
 
 RULES = """
@@ -42,6 +43,9 @@ def recover(toy, **options):
     return toy.python(str(LIB / "recover.py"), **options)
 
 
+@pytest.mark.fault(
+    "a profile with conda, without conda", happens="the run goes on in the active environment", do="nothing"
+)
 def test_without_conda_the_run_goes_on_in_the_active_environment(guarded):
     done = guarded.snakemake("--cores", "1", "--use-conda", "quick.txt")
     assert "no conda on PATH" in done.stdout
@@ -57,6 +61,9 @@ def test_a_conda_that_exists_is_left_to_snakemake(guarded):
     assert "no conda on PATH" not in done.stdout
 
 
+@pytest.mark.fault(
+    "two runs at once", happens="the second stops with the process id of the first", do="wait, or end that one"
+)
 def test_while_a_run_is_alive_a_second_one_stops_and_a_dry_run_does_not(guarded):
     with guarded.running("--cores", "1", "slow.txt", until="started") as first:
         for second in (
@@ -72,6 +79,9 @@ def test_while_a_run_is_alive_a_second_one_stops_and_a_dry_run_does_not(guarded)
     guarded.snakemake("--cores", "1", "quick.txt")
 
 
+@pytest.mark.fault(
+    "a second run while the first is starting", happens="it stops with the process id of the first", do="wait"
+)
 @pytest.mark.slow
 def test_a_run_that_is_still_starting_is_waited_for(guarded):
     """A run that DVC started and that outlived it has not yet taken the lock, but will."""
@@ -92,6 +102,11 @@ def test_jobs_of_the_run_that_holds_the_lock_are_not_stopped_by_it(guarded):
     guarded.snakemake("--cores", "1", "inner.txt")
 
 
+@pytest.mark.fault(
+    "a run killed with -9",
+    happens="its lock is removed, its unfinished outputs are made again",
+    do="the same command again",
+)
 def test_a_killed_run_is_recovered(guarded):
     with guarded.running("--cores", "1", "slow.txt", until="started") as first:
         first.kill()
@@ -122,6 +137,11 @@ rule render:
 """
 
 
+@pytest.mark.fault(
+    "a study that is rendered by Quarto, without Quarto",
+    happens="the run stops before its first job",
+    do="install it, or `renderer: pandoc`",
+)
 def test_a_run_that_wants_quarto_and_has_none_stops_before_its_first_job(toy):
     toy.write({"Snakefile": QUARTO, "bin/quarto": "#!/bin/sh\n"})
     wanting = ["--config", "renderer=quarto", "--cores", "1"]
@@ -135,3 +155,20 @@ def test_a_run_that_wants_quarto_and_has_none_stops_before_its_first_job(toy):
     (toy.root / "bin/quarto").chmod(0o755)
     toy.environment["PATH"] += f":{toy.root / 'bin'}"
     toy.snakemake(*wanting, "page.html")
+
+
+@pytest.mark.fault(
+    "a job that fails, here or on a cluster",
+    happens="its last line stands at the end of the run",
+    do="what the line says",
+)
+def test_the_last_line_of_each_failed_job_is_told_also_where_a_cluster_has_a_log_of_its_own(tmp_path):
+    logs = [tmp_path / name for name in ("here.log", "there.log")]
+    for log in logs:
+        log.write_text(f"long story\n{log.stem} went wrong\n")
+    said = tmp_path / "snakemake.log"
+    hint = "(check log file(s) for error details)"
+    said.write_text(
+        f"Error in rule a:\n    log: {logs[0]} {hint}\nError in rule b:\n    log: {logs[1]}, /c/12.log {hint}\n"
+    )
+    assert guards.failures([str(said)]) == [f"failed: {log.stem} went wrong (log: {log})" for log in logs]

@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 import yaml
 
+from embscale.claims.published_cells import RENAMED
 from embscale.scoring.retrieval import Scorer
-from embscale.tables import table_files
+from embscale.tables import random_tables, table_files
 from embscale.texts import beir, tokens
-from hub.repositories import ROWS, WIDTH, save, save_retrieval, save_texts
+from hub.repositories import BLOCKS, ROWS, WIDTH, save, save_retrieval, save_texts
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +28,7 @@ STAND_INS = {
         "pythia-14m": ("gpt_neox", "safetensors", "float16", 32),
         "pythia-6.9b": ("gpt_neox", "safetensors-sharded", "float16", 64),
     },
+    "pythia-2024": {"pythia-14m-deduped": ("gpt_neox", "bin", "float16", 96)},
     "opt": {"opt-350m": ("opt-projected", "bin-sharded", "float16", 32)},
     "cerebras-gpt": {"Cerebras-GPT-111M": ("gpt2", "bin", "float32", 32)},
     "bloom": {"bloom": ("bloom", "safetensors-sharded", "bfloat16", 64)},
@@ -34,9 +36,28 @@ STAND_INS = {
     "gpt2": {"gpt2": ("gpt2", "bin", "float32", 32)},
     "llama-2": {"Llama-2-7b-hf": ("llama", "safetensors-sharded", "float16", 32)},
 }
+# Published numbers of the stand-ins: rows as the studies' files have them, without values.
+SCORED = ("pythia-14m", "pythia-6.9b", "opt-350m", "Cerebras-GPT-111M", "bloom", "t5-v1_1-small", "opt-175b")
 WORDS = {"float16": "F16", "bfloat16": "BF16", "float32": "F32"}
 RESTRICTED = "opt-175b"
 GATED = "Llama-2-7b-hf"
+
+
+def publish_numbers(folder):
+    """Change the published numbers to those of stand-ins: few random tables, of their rows, and GPT-2 of two blocks."""
+    scores = pd.read_csv(folder / "corey2024.csv", dtype=str, keep_default_na=False)
+    few = (scores["variant_dims"] == "128") & scores["seed"].isin(["42", "43"])
+    names = scores["published_name"].str.replace(r"\d+ vocab", f"{ROWS} vocab", regex=True)
+    scores.assign(published_name=names)[(scores["suite"] != "random") | few].to_csv(
+        folder / "corey2024.csv", index=False
+    )
+    runs = pd.read_csv(folder / "huang2024.csv", dtype=str, keep_default_na=False)
+    short = (runs["model"] == "gpt2") & (runs["texts"] == "imdb") & (runs["tokens"] == "10")
+    short &= runs["texts_count"] == "10"
+    run = runs[short].assign(n_layers=str(BLOCKS + 1))
+    other = run.assign(source="pile")  # so that claims about the grid do not read it twice
+    again = [run, other.assign(n_layers=str(BLOCKS)), other.assign(masked="1 3")]
+    pd.concat([runs[~short], *again]).to_csv(folder / "huang2024.csv", index=False)
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +81,7 @@ def checkout(serving, copy_of_checkout, tmp_path_factory):
             columns = WIDTH // 2 if kind == "opt-projected" else width
             facts[name] |= {"shape": [ROWS, columns], "dtype": WORDS[dtype], "checkpoint_gb": 0.001}
         block["tokenizer"]["repo"] = block["repo"].format(model=next(iter(models)))
+    publish_numbers(folder / "src/embscale/claims/published_scores")
     (folder / "suites.yaml").write_text(yaml.safe_dump(kept))
     (folder / "pins.yaml").write_text("{}\n")
     save_retrieval(published / "scidocs")
@@ -77,18 +99,21 @@ def checkout(serving, copy_of_checkout, tmp_path_factory):
         for name in ("imdb", "imdb-unpunctuated")
     ]
     overlay = {
+        "suites": list(STAND_INS),
+        "tasks": ["SCIDOCS"],
         "other_tasks": ["STSBenchmark"],
         "study": "paper",
         "hub": {"registry": "suites.yaml", "pins": "pins.yaml"},
         "texts": {"imdb": {"revision": imdb}},
         "ladder": {"widths": [8]},
         "claims": {"task": "SCIDOCS"},
+        "scores": {"lengths": ["all", 16], "variants": ["crop:128", "pad:14336:42", "pad_ratio:1:42", "unit", "idf"]},
         "layers": {
             "base": "gpt2",
             "pictured": ["gpt2"],
             "texts": sources,
             "texts_count": 15,
-            "grid": {"models": ["gpt2"], "counts": [8, 15]},
+            "grid": {"models": ["gpt2"], "windows": [6, 14], "counts": [8, 15]},  # longer than the other states
         },
     }
     (folder / "loopback.yaml").write_text(yaml.safe_dump(overlay))
@@ -144,21 +169,75 @@ def test_the_scores_are_those_of_the_published_tables(checkout, run):
         state = save(kind, container, checkout / "truth" / model, dtype=dtype, **sizes)
         names = ("gpt_neox.embed_in.weight", "shared.weight", "word_embeddings.weight")
         (table,) = [state[name] for name in names if name in state]
+        tokenizer = trained.loc[trained["model"] == model, "tokenizer"].iloc[0]  # held against its files elsewhere
         groups = [
             tokens.tokenise(
                 list(texts.values()),
-                tokens.load_tokenizer(checkout / "truth" / model),
+                tokens.load_tokenizer(checkout / "results/hub/tokenizers" / tokenizer),
                 max_length=128,
                 special_tokens=False,
             )
             for texts in (data.documents, data.queries)
         ]
         expected = Scorer(data, *groups).per_query(table.to(torch.float32).numpy(), ["ndcg_at_10"]).mean().item()
-        rows = trained.query("task == 'SCIDOCS' and metric == 'ndcg_at_10' and model == @model")
+        rows = trained.query("task == 'SCIDOCS' and metric == 'ndcg_at_10' and length == 'all' and model == @model")
         assert np.isclose(rows["value"].item(), expected)
         stored = (checkout / "results/hub/tables" / model).glob("*.safetensors")
         found = [path for path in stored if "." not in path.stem]  # the input table, not the output table beside it
         assert np.array_equal(table_files.load(found[0]), table.float().numpy())
+
+
+def test_published_numbers_are_repeated_by_both_protocols(checkout, run):
+    """The faithful rows are what the study's protocol gives on the published tensors, computed here."""
+    import torch
+
+    run("embscale", "pin", *STUDY)
+    run("snakemake", "--cores", "2", "--configfile", *STUDY, "--", "results/paper/report/reproduction.csv")
+    rows = pd.read_csv(checkout / "results/paper/report/reproduction.csv", dtype=str, keep_default_na=False)
+    data = beir.load(checkout / "results/hub/tasks/SCIDOCS")
+
+    def score(table, folder):
+        groups = [
+            tokens.tokenise(list(texts.values()), tokens.load_tokenizer(folder), max_length=2048, special_tokens=True)
+            for texts in (data.documents, data.queries)
+        ]
+        rounded = table.to(torch.bfloat16).to(torch.float32)
+        return Scorer(data, *groups).per_query(rounded.numpy(), ["ndcg_at_10"]).mean().item()
+
+    draw = torch.from_numpy(random_tables.faithful(ROWS, 14336, 42))
+    stand_ins = {model: how for models in STAND_INS.values() for model, how in models.items() if model in SCORED}
+    for model in stand_ins:
+        found = rows[(rows["model"] == model) & (rows["task"] == "SCIDOCS") & (rows["metric"] == "ndcg_at_10")]
+        found = found.drop_duplicates(["variant", "variant_dims"])  # some crops were published right and wrong
+        # What the study scored under this name has another name now.
+        weights = RENAMED.get(model, model)
+        kind, container, dtype, width = (STAND_INS["pythia-2024"] | stand_ins)[weights]
+        folder = checkout / "truth" / weights
+        sizes = {"gpt2": {"n_embd": width}, "t5": {"d_model": width}}.get(kind, {"hidden_size": width})
+        state = save(kind, container, folder, dtype=dtype, **sizes)
+        names = ("embed_in.weight", "shared.weight", "word_embeddings.weight", "wte.weight", "embed_tokens.weight")
+        table = next(tensor for name, tensor in state.items() if name.endswith(names)).float()
+        of = found.set_index(["variant", "variant_dims"])["faithful"].astype(float)
+        assert np.isclose(of["full", ""], score(table, folder))
+        assert np.isclose(of["crop", "128"], of["full", ""])  # so narrow a table has no more columns
+        padded = torch.cat([table, draw[:, table.shape[1] :]], dim=1)
+        assert np.isclose(of["pad", "14336"], score(padded, folder))
+        random = found[found["variant"] == "random"]
+        assert np.isclose(
+            float(random["faithful"].item()), score(draw[:, : int(random["variant_dims"].item())], folder)
+        )
+    assert set(rows.loc[(rows["suite"] == "random") & (rows["task"] == "SCIDOCS"), "status"]) == {"run"}
+    of_tables = rows[(rows["study"] == "corey2024") & (rows["status"] == "run") & (rows["variant"] != "random")]
+    assert (of_tables.loc[of_tables["variant"].isin(["full", "crop"]), "corrected"] != "").all()
+    assert (of_tables.loc[of_tables["variant_dims"] == "14336", "corrected"] != "").all()
+
+    restricted = rows[(rows["model"] == RESTRICTED) & (rows["variant"] != "random")]
+    assert set(restricted["status"]) == {"needs weights"} and restricted["needs"].str.contains("on no hub").all()
+    llama = rows[rows["model"] == GATED]
+    assert set(llama["status"]) == {"needs weights"} and llama["needs"].str.contains("gated").all()
+    layers = rows[(rows["model"] == "gpt2") & (rows["texts"] == "imdb") & (rows["n_layers"].str.len() == 1)]
+    assert set(layers["status"]) == {"run"} and set(layers["n_layers"]) == {str(BLOCKS), str(BLOCKS + 1)}
+    assert layers["faithful"].astype(float).between(0, 1).all() and (layers["corrected"] != "").all()
 
 
 def test_tasks_of_another_kind_are_scored_and_shown(checkout):

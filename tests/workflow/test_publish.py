@@ -49,6 +49,11 @@ def test_a_record_goes_into_the_repository_and_old_archives_of_the_study_leave(d
     assert desk.read("remote/ladder/made.tar.xz") == "of another study"
 
 
+@pytest.mark.fault(
+    "a record that is too large to be carried",
+    happens="`make record` ends with 1 and says how large it is",
+    do="use a remote of your own",
+)
 @pytest.mark.parametrize("where", ["desk", "ladder"])
 def test_the_limit_is_on_all_studies_together(desk, where):
     large = os.urandom((publish.MOST_MB + 1) * 1_000_000)
@@ -61,6 +66,11 @@ def test_the_limit_is_on_all_studies_together(desk, where):
     assert "more than the 30 that a repository should carry" in done.stdout
 
 
+@pytest.mark.fault(
+    "a file that may not be passed on, in the record",
+    happens="`make record` stops before anything is written",
+    do="take it out",
+)
 def test_what_a_licence_does_not_let_pass_stops_it_before_anything_is_written(desk):
     kept = next(row.model for rows in load(REGISTRY, PINS).values() for row in rows if not row.redistributable)
     desk.write({f"results/desk/made/{kept}.safetensors": "tensor"})

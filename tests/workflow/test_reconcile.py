@@ -87,12 +87,14 @@ def test_after_a_run_nothing_is_to_be_done_and_nothing_is_touched(reconciled):
     assert all(before[path] == after[path] for path in after)
 
 
+@pytest.mark.fault("an input changed under its old time", happens="what was made of it is made again", do="nothing")
 def test_an_input_changed_under_its_old_time_is_seen(reconciled):
     edit(reconciled.root / "source", "y\n")
     assert wanted(reconciled, BLIND) == []
     assert wanted(reconciled) == ["a", "b"]
 
 
+@pytest.mark.fault("an input changed and changed back", happens="nothing is to be done", do="nothing")
 def test_changed_back_under_any_time_nothing_is_to_be_done(reconciled):
     text = reconciled.read("source")
     edit(reconciled.root / "source", "y\n")
@@ -101,6 +103,7 @@ def test_changed_back_under_any_time_nothing_is_to_be_done(reconciled):
     assert wanted(reconciled) == []
 
 
+@pytest.mark.fault("Snakemake's record of a result lost", happens="the result is made again", do="nothing")
 def test_results_without_records_are_made_again(reconciled):
     for path in (reconciled.root / ".snakemake/metadata").iterdir():
         path.unlink()
@@ -111,6 +114,9 @@ def test_results_without_records_are_made_again(reconciled):
     assert reconciled.read("results/desk/b.txt") == "x\n21"
 
 
+@pytest.mark.fault(
+    "results of one record under Snakemake's records of another", happens="they are made again", do="nothing"
+)
 def test_a_result_with_the_record_of_another_run_is_made_again(reconciled):
     """As after a checkout of the results without the records, or the other way round."""
     kept = {path.name: path.read_bytes() for path in (reconciled.root / "results/desk").iterdir()}
@@ -124,6 +130,11 @@ def test_a_result_with_the_record_of_another_run_is_made_again(reconciled):
     assert reconciled.read("results/desk/b.txt") == "y\n11"
 
 
+@pytest.mark.fault(
+    "a result edited by hand, under its old time",
+    happens="every run stops and names it",
+    do="`make fetch`, or remove it",
+)
 def test_an_edited_result_stops_the_run_whatever_its_time(reconciled):
     edit(reconciled.root / "results/desk/a.txt", "z\n1")
     assert wanted(reconciled, BLIND) == []
@@ -134,6 +145,7 @@ def test_an_edited_result_stops_the_run_whatever_its_time(reconciled):
     assert "make fetch" in done.stdout
 
 
+@pytest.mark.fault("two notes that name one result", happens="the newer holds", do="nothing")
 def test_of_two_notes_that_name_a_result_the_newer_holds(reconciled):
     note = reconciled.root / "results/desk/a.txt.note.json"
     older = note.with_name("z.note.json")
@@ -144,6 +156,11 @@ def test_of_two_notes_that_name_a_result_the_newer_holds(reconciled):
     assert reconciled.read("results/desk/a.txt") == "x\n1"
 
 
+@pytest.mark.fault(
+    "an edited result, and `make fetch`",
+    happens="it is removed, and comes from the record or is made again",
+    do="nothing",
+)
 def test_an_edited_result_is_removed_on_demand_and_then_made_again(reconciled):
     edit(reconciled.root / "results/desk/b.txt", "z\n1")
     told = reconciled.python(str(LIB / "reconcile.py")).stdout
@@ -152,6 +169,9 @@ def test_an_edited_result_is_removed_on_demand_and_then_made_again(reconciled):
     assert reconciled.read("results/desk/b.txt") == "x\n11"
 
 
+@pytest.mark.fault(
+    "a note that names a file outside the results", happens="that file is neither checked nor removed", do="nothing"
+)
 @pytest.mark.parametrize("written", ["absolute", "climbing", "through a link", "a link itself"])
 def test_what_a_note_names_outside_the_results_is_neither_removed_nor_a_reason_to_stop(reconciled, written):
     """As after a command run by hand with one output among the results and another elsewhere; or after an attack."""
@@ -174,6 +194,7 @@ def test_what_a_note_names_outside_the_results_is_neither_removed_nor_a_reason_t
     assert "not what" not in reconciled.snakemake("-n").stdout
 
 
+@pytest.mark.fault("`results` a link to another disk", happens="results are checked all the same", do="nothing")
 def test_results_behind_a_link_are_the_workflows_all_the_same(reconciled):
     """A large disk elsewhere may hold the results."""
     disk = reconciled.root.parent / "disk"
@@ -184,6 +205,11 @@ def test_results_behind_a_link_are_the_workflows_all_the_same(reconciled):
     assert removed == "removed results/desk/b.txt: not what b.txt.note.json says\n"
 
 
+@pytest.mark.fault(
+    "a note, or a record of Snakemake, truncated",
+    happens="it counts as none; a result without a record is made again",
+    do="nothing",
+)
 def test_a_truncated_note_or_record_is_no_note_or_record(reconciled):
     (reconciled.root / "results/desk/a.txt.note.json").write_text("{")
     assert wanted(reconciled) == []
@@ -192,6 +218,9 @@ def test_a_truncated_note_or_record_is_no_note_or_record(reconciled):
     assert wanted(reconciled) != []
 
 
+@pytest.mark.fault(
+    "`requirements.lock` changed", happens="results made with other versions are made again", do="nothing"
+)
 @pytest.mark.parametrize(
     ("noted", "locked", "other"),
     [("9.9", "9.9", []), ("9.9+cpu", "9.9", []), ("9.9", "9.8", ["pytest"]), (pytest.__version__, "9.8", [])],
@@ -236,12 +265,13 @@ def test_digests_are_taken_once_and_again_when_a_file_changes(tmp_path, monkeypa
     assert reconcile.Digests(tmp_path / "store/known.json").known == {}
 
 
+@pytest.mark.fault("a dry run beside a run", happens="it touches nothing", do="nothing")
 def test_a_dry_run_beside_a_run_touches_nothing(reconciled):
     reconciled.snakemake("-n")
     record = json.dumps({})
     reconciled.write({
         "hold.py": f"import sys, time; sys.path[:0] = [{str(SRC)!r}, {str(LIB)!r}]\n"
-        "from guards import RunLock\nfrom reconcile import reconcile\nfrom pathlib import Path\n"
+        "from locks import RunLock\nfrom reconcile import reconcile\nfrom pathlib import Path\n"
         "import os, subprocess\nRunLock().acquire()\n"
         "print(subprocess.run([sys.executable, 'ask.py'], capture_output=True, text=True))\n",
         "ask.py": f"import sys; sys.path[:0] = [{str(SRC)!r}, {str(LIB)!r}]\n"

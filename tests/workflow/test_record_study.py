@@ -95,7 +95,7 @@ def computed(study, project, tmp_path):
 def wanted(toy, *arguments):
     """The rules that a dry run would run."""
     lines = toy.snakemake("-n", *arguments).stdout.splitlines()
-    return {line.split()[1].rstrip(":") for line in lines if line.startswith("rule ")} - {"all"}
+    return {line.split()[1].rstrip(":") for line in lines if line.startswith(("rule ", "localrule "))} - {"all"}
 
 
 def set_parameter(toy, name, value):
@@ -135,6 +135,11 @@ def test_a_report_of_ones_own_leaves_the_clone_clean_and_does_not_pass_for_the_r
     assert f"are not the recorded ones (scores: {len(rows) - 1} of {len(rows)} equal to the last digit" in page
 
 
+@pytest.mark.fault(
+    "a study recorded on another processor",
+    happens="the record is replaced, and the difference shown",
+    do="`git checkout` restores the earlier one",
+)
 def test_after_a_report_on_another_processor_the_record_is_replaced_and_the_difference_is_reported(
     study, project, tmp_path
 ):
@@ -159,6 +164,9 @@ def test_after_a_report_on_another_processor_the_record_is_replaced_and_the_diff
     assert "not those recorded" not in toy.dvc("repro", "--force", "--single-item", "record").stdout
 
 
+@pytest.mark.fault(
+    "a parameter changed where the tensors are missing", happens="what it reaches runs again", do="nothing"
+)
 @pytest.mark.parametrize(
     ("name", "value", "rules"),
     [
@@ -177,6 +185,7 @@ def test_a_changed_parameter_is_seen_without_the_tensors_and_changed_back_nothin
     assert clone.dvc("status").stdout == UP_TO_DATE
 
 
+@pytest.mark.fault("a source edited, under any time", happens="the jobs that can reach it run again", do="nothing")
 def test_a_dirty_source_is_seen_whatever_its_time(clone):
     edit(clone.root / "src/embscale/training/ladder.py", lambda source: source + b"# a remark\n")
     assert {"train_ladder", "score", "render"} <= wanted(clone)
@@ -189,6 +198,7 @@ def test_with_the_tensors_a_probe_parameter_reruns_probes_figures_and_report(com
     assert wanted(computed) == {"probe", "grid", "ablate", "transfer"} | follow
 
 
+@pytest.mark.fault("an older commit, then `dvc checkout`", happens="nothing is to be done", do="nothing")
 def test_the_older_record_comes_back_with_dvc_checkout(computed):
     set_parameter(computed, "scores.bootstrap_resamples", 100)
     computed.dvc("repro", "-q")
@@ -203,6 +213,9 @@ def test_the_older_record_comes_back_with_dvc_checkout(computed):
         assert computed.dvc("status").stdout == UP_TO_DATE
 
 
+@pytest.mark.fault(
+    "a part of an older record among newer results", happens="it is made again, not recorded as of now", do="nothing"
+)
 def test_a_part_of_an_older_record_is_not_recorded_as_of_now(computed):
     """The trap: results of other parameters under the newest records of Snakemake."""
     set_parameter(computed, "layers.texts_seed", 2)
@@ -217,6 +230,7 @@ def test_a_part_of_an_older_record_is_not_recorded_as_of_now(computed):
     assert computed.read(f"{RESULTS}/probes/ladder-w8.csv") == newer
 
 
+@pytest.mark.fault("a result truncated", happens="every run stops and names it", do="`make fetch`")
 @pytest.mark.parametrize(
     "path", ["scores.csv", "per_query/NetworkXSeeAlso/ladder-w8.parquet", "tables/ladder-w8/step6.safetensors"]
 )
@@ -291,6 +305,11 @@ def parts(process):
     return found
 
 
+@pytest.mark.fault(
+    "DVC, Snakemake or jobs killed with -9, twenty times",
+    happens="the next run finishes with the bytes of an undisturbed one",
+    do="the same command again",
+)
 def test_killed_at_twenty_moments_the_study_finishes_with_the_same_bytes(study, project, tmp_path):
     generator = random.Random(7)
     study.git("clone", "-q", str(study.root), str(tmp_path / "killed"))
@@ -376,6 +395,7 @@ def test_the_carried_record_is_small_and_whole(study):
     assert not [name for name in recorded if name.endswith(".safetensors") or "/step" in name]
 
 
+@pytest.mark.fault("`.snakemake/metadata` lost", happens="the next run takes it from the record", do="nothing")
 def test_lost_records_of_snakemake_come_back(clone):
     assert NOTHING in clone.snakemake("-n").stdout
     shutil.rmtree(clone.root / ".snakemake/metadata")

@@ -1,0 +1,100 @@
+"""Whatever stands in the hub's place, a login page, a proxy, another service, is told in one line that names it."""
+
+import http.server
+import threading
+
+import pytest
+from huggingface_hub import constants
+
+from embscale.checkpoints import hub
+from embscale.errors import EmbscaleError
+
+COMMIT = "a" * 40
+FILE = '{"type": "file", "path": "config.json", "size": 9, "oid": "b"}'
+
+ANSWERS = {
+    "a login page": b"<!DOCTYPE html><html><body>Log in</body></html>",
+    "nothing": b"",
+    "null": b"null",
+    "an empty object": b"{}",
+    "an empty list": b"[]",
+    "a number": b"3",
+    "a text": b'"hub"',
+    "an error that is none": b'{"error": "no"}',
+    "half of it": FILE[:30].encode(),
+    "no text": b"\xff\xfe\x00\x80",
+    "numbers": b"[1, 2]",
+    "nulls": b"[null]",
+    "lists": b"[[[]]]",
+    "files without anything": b'[{"type": "file"}]',
+    "a size in words": b'[{"type": "file", "path": "config.json", "size": "large", "oid": "b"}]',
+    "a negative size": b'[{"type": "file", "path": "config.json", "size": -9, "oid": "b"}]',
+    "no digest": b'[{"type": "file", "path": "config.json", "size": 9, "oid": null}]',
+    "a path that is a number": b'[{"type": "file", "path": 7, "size": 9, "oid": "b"}]',
+    "lfs of another kind": b'[{"type": "file", "path": "config.json", "size": 9, "oid": "b", "lfs": 3}]',
+    "a commit that is a number": b'{"id": "o/n", "sha": 3}',
+    "a short commit": b'{"id": "o/n", "sha": "abc"}',
+    "no commit": b'{"id": "o/n"}',
+    "siblings of another kind": b'{"id": "o/n", "sha": "abc", "siblings": 3}',
+    "deep nesting": b"[" * 100_000,
+}
+
+
+@pytest.fixture(scope="module")
+def portal():
+    """A server that gives one answer to everything, with status 200."""
+
+    class Portal(http.server.BaseHTTPRequestHandler):
+        body = b""
+
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(self.body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(self.body)
+
+        do_HEAD = do_POST = do_GET
+
+        def log_message(self, *words):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Portal)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server.portal = Portal
+    yield server
+    server.shutdown()
+
+
+@pytest.fixture
+def address(portal, monkeypatch):
+    endpoint = f"http://127.0.0.1:{portal.server_port}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", endpoint + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+    monkeypatch.setattr(hub, "TRIES", 1)
+    return endpoint
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_an_answer_that_is_not_the_hubs_is_one_line_with_the_address(kind, portal, address, tmp_path):
+    portal.portal.body = ANSWERS[kind]
+    for ask in (
+        lambda: hub.resolve("o/n", "main"),
+        lambda: hub.HubFolder("o/n", COMMIT).files(),
+        lambda: hub.download("o/n", COMMIT, tmp_path / "to", names=["config.json"]),
+    ):
+        with pytest.raises(EmbscaleError) as raised:
+            ask()
+        told = str(raised.value)
+        assert told.startswith("o/n@") and "\n" not in told and len(told) < 400
+        assert f"{address} answered with something that is not the hub's" in told, told
+    assert not (tmp_path / "to" / "config.json").exists()
+
+
+def test_a_page_in_place_of_a_range_is_refused(portal, address):
+    folder = hub.HubFolder("o/n", COMMIT)
+    portal.portal.body = f"[{FILE}]".encode()
+    assert folder.files() == {"config.json": 9}
+    portal.portal.body = ANSWERS["a login page"]
+    with pytest.raises(EmbscaleError, match=r"asked for bytes 0-8/9, got no range \(status 200\)"):
+        folder.fetch("config.json", 0, 9)
