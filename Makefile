@@ -22,7 +22,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # DVC runs Snakemake by its name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help report record fetch docs test verify test-fast pytest faults lint audit check-page pdf lock
+.PHONY: help report record fetch docs test verify test-fast pytest faults lint audit check-page pdf odt lock
 
 help: ## list the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -77,8 +77,8 @@ check-page: $(VENV)/test ## open the finished pages in headless Chromium, and ta
 docs: $(VENV)/runtime ## write the generated parts of the documentation: reference pages, graph of rules, figure and findings
 	@$(BIN)/snakemake --cores all docs
 
-pdf: $(VENV)/runtime ## set the report as a paper, results/STUDY/report.pdf
-	@$(BIN)/snakemake --cores all $(if $(OTHER),--configfile studies/$(STUDY).yaml) -- paper
+pdf odt: $(VENV)/runtime ## set the report as a paper, results/STUDY/report.pdf, or as a text for word processors, report.odt
+	@$(BIN)/snakemake --cores all $(if $(OTHER),--configfile studies/$(STUDY).yaml) -- results/$(STUDY)/report.$@
 
 # The stamps are written last, so an interrupted set-up does not count.
 $(VENV)/runtime: requirements.lock

@@ -202,7 +202,7 @@ def test_bad_arguments_are_reported(states, tmp_path, capsys):
     assert "99 texts are wanted, but the states are of 40" in capsys.readouterr().err
     assert command("transfer", {"a": files["a"], "b": ""}, tmp_path / "4") == 1
     assert "--states code=: expected NAME=FILE" in capsys.readouterr().err
-    assert command("transfer", {"a": files["a"], "b": f"{files['b']} --states code={files['b']}"}, tmp_path / "4") == 1
+    assert command("transfer", {"a": files["a"], "b": f"{files['b']} --states code={files['a']}"}, tmp_path / "4") == 1
     assert "--states: give two or more, each with a name of its own" in capsys.readouterr().err
 
 

@@ -95,8 +95,8 @@ def of_overlay(template: str, study: str) -> str:
         template: the text of dvc.yaml.
         study: the overlay's name.
     """
-    flags = configuration(study)
-    text = template.replace("${study}", study).replace(RUN, f"{RUN.removesuffix('--')}{' '.join(flags)} --")
+    path = (OVERLAYS / f"{study}.yaml").as_posix()
+    text = template.replace("${study}", study).replace(RUN, f"{RUN.removesuffix('--')}--configfile {path} --")
     text = re.sub(rf"(?<![\w/]){SITE.as_posix()}/", f"{SITE.as_posix()}/studies/{study}/", text)
     top = "/".join(".." for _ in (RECORDS / study).parts)
     stages = {}
@@ -105,7 +105,7 @@ def of_overlay(template: str, study: str) -> str:
         folders = [out for found in stage["outs"] for out in found if not Path(out).suffix]
         changed = {"cmd": [*([f"mkdir -p {' '.join(folders)}"] if folders else []), *commands]}
         if "params" in stage:
-            changed["params"] = [*stage["params"], {flags[-1]: None}]
+            changed["params"] = [*stage["params"], {path: None}]
         stages[name] = {"wdir": top} | stage | changed
     return HEAD.format(study=study) + yaml.safe_dump({"stages": stages}, sort_keys=False, width=1000)
 

@@ -618,7 +618,7 @@ rule render:
 
 
 rule paper:
-    """Set the report as a PDF that looks like a paper."""
+    """Set the report as a paper: a PDF, or a text for a word processor."""
     input:
         code=command_sources("paper"),
         source=rules.render.input.source,
@@ -629,12 +629,14 @@ rule paper:
         partials=rules.render.input.partials,
         check=rules.check.output.report,
     output:
-        pdf="<results>/report.pdf",
-        note="<results>/report.pdf.note.json",
+        paper="<results>/report.{form}",
+        note="<results>/report.{form}.note.json",
+    wildcard_constraints:
+        form="pdf|odt",
     log:
-        "<logs>/paper.log",
+        "<logs>/paper_{form}.log",
     benchmark:
-        "<benchmarks>/paper.tsv"
+        "<benchmarks>/paper_{form}.tsv"
     conda:
         "../envs/embscale.yaml"
     params:
@@ -652,7 +654,7 @@ rule paper:
         date=rules.render.params.date,
     shell:
         "python src/embscale paper {input.source:q} {params.inputs} --commit {params.commit} {params.date}"
-        " --output {output.pdf:q} 2> {log:q}"
+        " --output {output.paper:q} 2> {log:q}"
 
 
 rule publish:

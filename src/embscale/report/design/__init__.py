@@ -9,5 +9,5 @@ FILTERS = [HERE / "check_subset.lua", HERE / "quarto_subset.lua"]
 QUARTO_FILTER = HERE / "quarto_page.lua"
 ELEMENTS = HERE / "elements.lua"  # of the filters
 STYLE = HERE / "style.css"
-# Of the report on paper: Typst's template, the elements in its words, and what paper leaves to the page.
-PAPER, PAPER_FILTER, PAPER_ELEMENTS = HERE / "paper.typ", HERE / "paper.lua", HERE / "elements_typst.lua"
+# Of the report on paper: Typst's template, the elements on paper, and what paper leaves to the page.
+PAPER, PAPER_FILTER, PAPER_ELEMENTS = HERE / "paper.typ", HERE / "paper.lua", HERE / "elements_paper.lua"

@@ -36,4 +36,38 @@ local function without_views(div)
   if div.classes:includes("explore") then return pandoc.Blocks {} end
 end
 
-return {{Div = without_views}, {Blocks = without_folds, Inlines = without_tests}, {Link = footnoted}}
+-- OpenDocument: targets of links are in words alone, so that the first of a block takes its label; pandoc's writer
+-- leaves out the numbers of sections, the title has a level of its own, and an author is a name.
+local function bookmarked(div)
+  local id = div.identifier
+  if id == "" then return nil end
+  local function mark(block)
+    if id == "" then return nil end
+    block.content:insert(1, pandoc.Span({}, pandoc.Attr(id)))
+    id = ""
+    return block
+  end
+  return div:walk {traverse = "topdown", Para = mark, Plain = mark}
+end
+
+local function numbered(heading)
+  if heading.attributes.number then
+    heading.content:insert(1, pandoc.Str(heading.attributes.number .. " "))
+  end
+  heading.level = math.max(heading.level - 1, 1)
+  return heading
+end
+
+local function named(meta)
+  if meta.author then
+    meta.author = pandoc.List(meta.author):map(function(author) return author.name or author end)
+  end
+  return meta
+end
+
+local open_document = {Div = bookmarked, Header = numbered, Meta = named}
+
+return {
+  {Div = without_views}, {Blocks = without_folds, Inlines = without_tests}, {Link = footnoted},
+  FORMAT == "odt" and open_document or {},
+}

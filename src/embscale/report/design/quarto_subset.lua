@@ -1,4 +1,4 @@
--- Quarto's numbered cross-references, floats, callouts and tabsets for plain pandoc, HTML only.
+-- Quarto's numbered cross-references, floats, callouts and tabsets for plain pandoc.
 -- Runs after check_subset.lua and before --citeproc.  Problems are warnings of the form
 -- "words to look for <tab> message", which pandoc.py turns into errors.
 
@@ -14,7 +14,7 @@ local FIRST_LEVEL = 2
 
 local HERE = pandoc.path.directory(PANDOC_SCRIPT_FILE)
 local elements = dofile(pandoc.path.join {HERE, "elements.lua"})
-if FORMAT == "typst" then loadfile(pandoc.path.join {HERE, "elements_typst.lua"})(elements) end
+if FORMAT == "typst" or FORMAT == "odt" then loadfile(pandoc.path.join {HERE, "elements_paper.lua"})(elements) end
 local NBSP = elements.NBSP
 
 local counters, labels, tabsets = {}, {}, 0
