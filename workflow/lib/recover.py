@@ -56,4 +56,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except PermissionError as error:
+        sys.exit(f"{error.filename}: {error.strerror}; this checkout is another user's: work in a copy of your own")

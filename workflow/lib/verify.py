@@ -52,9 +52,17 @@ def chapters(study: str) -> dict[str, str]:
 
 
 def copy_checkout(target: Path) -> None:
-    """Copy the files that git knows, as they are now; with them come no results."""
-    listed = subprocess.run(["git", "ls-files", "-z"], check=True, stdout=subprocess.PIPE).stdout.decode().split("\0")
-    for name in filter(None, listed):
+    """Copy the files that git knows, as they are now; with them come no results.
+
+    Raises:
+        EmbscaleError: git knows none, as in an unpacked archive.
+    """
+    # Of this folder alone: an archive may lie in another repository, or the checkout be another user's.
+    command = ["git", "--git-dir=.git", "ls-files", "-z"]
+    listed = subprocess.run(command, check=False, capture_output=True)
+    if listed.returncode:
+        raise EmbscaleError(f"{Path.cwd()}: git does not list its files; make verify needs a clone of the repository")
+    for name in filter(None, listed.stdout.decode().split("\0")):
         source, copy = Path(name), target / name
         if not source.is_file():
             copy.unlink(missing_ok=True)
@@ -161,7 +169,7 @@ def main() -> int:
         else:
             compute(folder, study, [f"chapter_{args.chapter}" if args.chapter else "all"], None)
         found = verification.compare_jobs(folder / recorded, recorded)
-    except (EmbscaleError, UnknownStudyError) as error:
+    except (EmbscaleError, UnknownStudyError, OSError) as error:
         print(f"make verify: {error}", file=sys.stderr)
         return 1
     result = verification.summary(found, stages) | {

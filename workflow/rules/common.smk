@@ -144,14 +144,19 @@ wildcard_constraints:
 
 def settle():
     """Let Snakemake see what has changed, before it looks; a run that changes results comes alone from here on."""
-    if changes_results(workflow):
-        RunLock().acquire_or_stop()
-        look_when_jobs_end(workflow)
     try:
+        if changes_results(workflow):
+            RunLock().acquire_or_stop()
+            look_when_jobs_end(workflow)
         unpack(config["study"])
         forgotten = reconcile([STUDY, *(Path(SITE) / name for name in PAGE)])
     except ValueError as error:
         raise WorkflowError(str(error)) from None
+    except OSError as error:
+        raise WorkflowError(
+            f"{error.filename}: {error.strerror}; Snakemake writes in the checkout, even to say what a run would do:"
+            f" run it as the owner of {Path.cwd()}, or in a copy of your own"
+        ) from None
     if forgotten:
         print(
             f"{len(forgotten)} results have no record of how they were made; they are made again where they are needed",
