@@ -14,8 +14,10 @@ from typing import NamedTuple
 TESTS = Path(__file__).resolve().parent
 TABLE = TESTS.parent / "docs/faults.md"
 CHAPTERS = {
-    "Remotes and records": ("test_faults", "test_fetch_record", "test_publish", "test_verify"),
-    "Runs of the workflow": ("test_guards", "test_reconcile", "test_main_process", "test_record_study", "test_memory"),
+    "Remotes and records": ("test_faults", "test_fetch_record", "test_publish", "test_stopped_records", "test_verify"),
+    "Runs of the workflow": (
+        "test_guards", "test_readonly", "test_reconcile", "test_main_process", "test_record_study", "test_memory",
+    ),
     "Several runs, hosts and clocks": ("test_locks",),
     "Commands": ("test_artifacts", "test_last_resort", "test_stopped", "test_check"),
     "Trainings and hidden states": ("test_runs", "test_train", "test_hidden_states"),

@@ -17,7 +17,7 @@ from embscale.provenance import artifacts
 ROOT = Path(__file__).resolve().parents[2]
 
 JOB = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 import embscale.cli
 from embscale.__main__ import main
@@ -31,6 +31,7 @@ def work(command, words, *, debug):
         time.sleep(60)
 
 embscale.cli.execute = work
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests started by nohup, and their children, would pass over it
 sys.exit(main(["check"]))
 """
 
