@@ -1,4 +1,4 @@
-"""Whatever stands in the hub's place, a login page, a proxy, another service, is told in one line that names it."""
+"""Whatever stands in the hub's place, a login page, a proxy, another service, is named in one line."""
 
 import http.server
 import threading

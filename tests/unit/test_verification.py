@@ -90,7 +90,7 @@ def test_rows_chosen_from_others_are_compared():
 
 
 def test_no_cost_but_a_cost_counts_as_one():
-    """Over the tables in the repository: what is left out of a comparison is told by a column's name."""
+    """Over the tables in the repository: a column's name says what is left out of a comparison."""
     recorded = Path(__file__).parents[2] / "recorded"
     columns = {name for path in recorded.rglob("*.csv") for name in tidy.load_text(path)}
     assert {name for name in columns if is_cost(name)} == {"seconds"}

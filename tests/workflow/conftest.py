@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 300  # seconds for what takes a few on a quiet machine
@@ -101,3 +102,24 @@ def toy(tmp_path):
     root = tmp_path / "toy"
     root.mkdir()
     return Toy(root)
+
+
+@pytest.fixture
+def computed_study(toy):
+    """A function that makes the toy a study `desk` with these results, which are computed and packed nowhere."""
+
+    def make(files):
+        hub = {"registry": str(ROOT / "workflow/suites.yaml"), "pins": str(ROOT / "workflow/pins.yaml")}
+        toy.environment["PYTHONPATH"] = str(ROOT / "src")
+        toy.write({
+            "params.yaml": yaml.safe_dump({"study": "desk", "hub": hub}),
+            "dvc.yaml": "stages:\n  made: {cmd: 'true', outs: [results/desk/made: {persist: true}]}\n",
+            ".gitignore": "/results\n/.snakemake\n",
+        } | {f"results/desk/made/{name}": text for name, text in files.items()})  # fmt: skip
+        toy.git("init", "-q")
+        toy.dvc("init", "-q")
+        toy.dvc("config", "cache.type", "reflink,copy")
+        toy.dvc("repro", "-q")
+        return toy
+
+    return make

@@ -4,31 +4,17 @@ import os
 from pathlib import Path
 
 import pytest
-import yaml
 
 import publish
 from embscale.checkpoints.suites import load
 
 ROOT = Path(publish.__file__).parents[2]
 REGISTRY, PINS = ROOT / "workflow/suites.yaml", ROOT / "workflow/pins.yaml"
-HUB = {"registry": str(REGISTRY), "pins": str(PINS)}
-PIPELINE = "stages:\n  made: {cmd: 'true', outs: [results/desk/made: {persist: true}]}\n"
 
 
 @pytest.fixture
-def desk(toy):
-    """A project whose results are recorded but packed nowhere."""
-    toy.environment["PYTHONPATH"] = str(ROOT / "src")
-    toy.write({
-        "params.yaml": yaml.safe_dump({"study": "desk", "hub": HUB}),
-        "dvc.yaml": PIPELINE,
-        "results/desk/made/rows.csv": "width,value\n8,0.5\n",
-        ".gitignore": "/results\n",
-    })  # fmt: skip
-    toy.git("init", "-q")
-    toy.dvc("init", "-q")
-    toy.dvc("repro", "-q")
-    return toy
+def desk(computed_study):
+    return computed_study({"rows.csv": "width,value\n8,0.5\n"})
 
 
 def run(toy, *arguments):

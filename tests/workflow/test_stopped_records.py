@@ -8,33 +8,21 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 import fetch
 import publish
 
 pytestmark = pytest.mark.long
 ROOT = Path(publish.__file__).parents[2]
-HUB = {"registry": str(ROOT / "workflow/suites.yaml"), "pins": str(ROOT / "workflow/pins.yaml")}
-PIPELINE = "stages:\n  made: {cmd: 'true', outs: [results/desk/made: {persist: true}]}\n"
-FILES = {f"results/desk/made/{number}.csv": f"width,value\n8,{number}\n" * 200 for number in range(60)}
+FILES = {f"{number}.csv": f"width,value\n8,{number}\n" * 200 for number in range(60)}
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
 MOMENTS = 3  # of each signal
 SEED = 1
 
 
 @pytest.fixture
-def desk(toy):
-    """A study that was computed and is not recorded."""
-    toy.environment["PYTHONPATH"] = str(ROOT / "src")
-    ignored = "/results\n/.snakemake\n"
-    toy.write({"params.yaml": yaml.safe_dump({"study": "desk", "hub": HUB}), "dvc.yaml": PIPELINE} | FILES)
-    toy.write({".gitignore": ignored})
-    toy.git("init", "-q")
-    toy.dvc("init", "-q")
-    toy.dvc("config", "cache.type", "reflink,copy")
-    toy.dvc("repro", "-q")
-    return toy
+def desk(computed_study):
+    return computed_study(FILES)
 
 
 def contents(folder):
