@@ -631,12 +631,12 @@ rule paper:
     output:
         paper="<results>/report.{form}",
         note="<results>/report.{form}.note.json",
-    wildcard_constraints:
-        form="pdf|odt",
     log:
         "<logs>/paper_{form}.log",
     benchmark:
         "<benchmarks>/paper_{form}.tsv"
+    wildcard_constraints:
+        form="pdf|odt",
     conda:
         "../envs/embscale.yaml"
     params:
