@@ -51,7 +51,7 @@ try:
         Shuffling,
         Words,
     )
-    from embscale.parameters.study import Limits, check_study
+    from embscale.parameters.study import Limits, ListedQueries, check_study
     from embscale.parameters.training import (
         LANGUAGE_MODEL,
         METHODS,

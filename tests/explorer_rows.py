@@ -144,3 +144,21 @@ def accuracy_rows() -> pd.DataFrame:
     rows = rows.merge(metrics, how="cross")
     value = np.random.default_rng(3).uniform(0.2, 0.9, len(rows))
     return rows.assign(value=value, ci_low=value - 0.05, ci_high=value + 0.05)
+
+
+def query_rows() -> pd.DataFrame:
+    """Queries of the suite "wide" on one task, two that gain and one that loses; the last has a name that attacks."""
+    models = pd.DataFrame({"suite": "wide", "model": list(MODELS["wide"]), "width": list(MODELS["wide"].values())})
+    queries = pd.DataFrame(
+        {
+            "change": ["gain", "gain", "loss"],
+            "rank": [1, 2, 1],
+            "query": ["q7", "q2", "q5"],
+            "text": ["how cats purr", "=cats", HOSTILE],
+            "score": [0.8, 0.5, 0.1],
+            "control_score": [0.2, 0.4, 0.4],
+        }
+    )
+    rows = models.merge(queries, how="cross").assign(task="Cats", metric="ndcg_at_10", tokenizer="wide-bpe")
+    rows = rows.assign(pooling="mean", special_tokens="exclude", runs=1, draws=3, n=120, higher=70, lower=40, equal=10)
+    return rows.assign(difference=rows["score"] - rows["control_score"])

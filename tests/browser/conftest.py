@@ -14,6 +14,7 @@ from explorer_rows import (
     estimate_rows,
     fact_rows,
     point_rows,
+    query_rows,
     score_rows,
 )
 
@@ -76,6 +77,7 @@ def explorer(tmp_path_factory, tokenizer_folder):
         differences=difference_rows(score_rows()),
         curves=curve_rows(),
         facts=fact_rows(),
+        queries=query_rows(),
         points=point_rows(),
         confusion=confusion_rows(),
         layers=accuracy_rows(),

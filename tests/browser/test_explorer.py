@@ -238,6 +238,33 @@ def test_a_point_names_its_model_with_interval_and_n(tables):
     assert "95 % interval over 1 training run and 120 queries" in words
 
 
+def test_the_queries_that_a_model_gains_and_loses_most_on_are_listed(tables):
+    section = tables.locator("#queries")
+    assert "Choose a model" in section.inner_text() and not tables.locator("#gain").is_visible()
+    tables.locator("#models button", has_text="wide-32").click()
+    told = tables.locator("#queries-status").inner_text()
+    for words in (
+        "of 120 queries, 70 score higher",
+        "mean of 1 training run",
+        "mean of 3 draws",
+        "40 lower and 10 the same",
+    ):
+        assert words in told
+    gains = tables.locator("#gain tbody tr").all_inner_texts()
+    assert [line.split("\t") for line in gains] == [
+        ["how cats purr", "80.00", "20.00", "+60.00"],
+        ["=cats", "50.00", "40.00", "+10.00"],
+    ]
+    # A query is shown as it is written, whatever it contains.
+    assert tables.locator("#loss tbody td").all_inner_texts() == [HOSTILE, "10.00", "40.00", "−30.00"]
+    assert tables.evaluate("window.hacked") is None
+    rows = pd.read_csv(io.BytesIO(downloaded(tables, "queries", "CSV")))
+    assert rows["query"].tolist() == ["q7", "q2", "q5"] and rows["text"].tolist()[1] == "'=cats"
+    tables.locator("#models button", has_text="deep-32").click()
+    assert "Not computed: deep-32" in tables.locator("#queries-status").inner_text()
+    assert not tables.locator("#queries-lists").is_visible()
+
+
 def hover(page, key):
     """Put the mouse on the mark of a model, and return where that is."""
     place = place_of(page, key)

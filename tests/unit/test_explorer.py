@@ -27,6 +27,7 @@ from explorer_rows import (
     estimate_rows,
     fact_rows,
     point_rows,
+    query_rows,
     score_rows,
 )
 
@@ -392,3 +393,11 @@ def test_a_column_that_stays_the_same_is_reported_by_its_runs():
     assert told["number"] == {"levels": [0.5, None], "runs": [0, 4, 1, 5]}
     assert told["all"] == {"values": list(range(9))}
     assert told["last"] == {"levels": [True, False], "runs": [0, 5, 1, 4]}
+
+
+def test_of_long_queries_the_beginning_is_shown():
+    rows = query_rows().assign(text=["a" * 300, "b" * 301, "c"] * 3)
+    found = decoded(payload.query_changes(rows))
+    assert found["text"].tolist()[:3] == ["a" * 300, "b" * 299 + "…", "c"]
+    assert found["difference"].tolist() == pytest.approx(rows["difference"].tolist())
+    assert payload.query_changes(None) is None

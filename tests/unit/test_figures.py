@@ -13,8 +13,8 @@ import pytest
 from embscale.claims import published_scores
 from embscale.cli import execute
 from embscale.cli.draw import explorer_link
-from embscale.figures import layer_confusion, scaling, suites
-from embscale.plotting import theme
+from embscale.figures import layer_accuracy, layer_confusion, scaling, suites
+from embscale.plotting import theme, views
 from embscale.report import numbers
 from embscale.rows import labels, markdown
 from embscale.rows.markdown import escape
@@ -41,7 +41,7 @@ def probe_rows():
         ]
     )
     return frame.assign(
-        suite="ladder", n=500, n_layers=3, converged=True, ci_low=frame["value"] - 0.02, ci_high=frame["value"] + 0.02,
+        suite="ladder", step=40, n=500, n_layers=3, converged=True, ci_low=frame["value"] - 0.02, ci_high=frame["value"] + 0.02,
         classifier="logistic_regression", split="text", input="raw", control="none", tokens=32, texts_count=200,
     )  # fmt: skip
 
@@ -167,6 +167,15 @@ def test_the_confusion_leads_to_its_own_model_in_the_explorer(step, name):
     rows = rows.assign(classifier="logistic_regression", split="token", step=pd.to_numeric(rows["step"]))
     shown = layer_confusion.explorer(rows)
     assert (shown["view"], shown["model"], shown["split"], shown["input"]) == ("layers", name, "token", "raw")
+
+
+def test_views_of_figures_name_what_is_drawn():
+    rows = estimates().assign(metric="ndcg_at_10", task="Cats")
+    assert views.scores(rows, suites=["ladder"])["task"] == "Cats"
+    both = pd.concat([rows, rows.assign(task="Dogs")])
+    assert "task" not in views.scores(both, suites=["ladder"])
+    state = layer_accuracy.explorer(probe_rows())
+    assert (state["model"], state["quality"]) == ("ladder/ladder-w32, step 40", "accuracy")
 
 
 @pytest.mark.parametrize("name", FIGURES)

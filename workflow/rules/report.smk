@@ -494,6 +494,47 @@ rule count_parameters:
         "python src/embscale sizes {params.models} --output {output.csv:q} 2> {log:q}"
 
 
+rule query_changes:
+    """List the queries of a task that gain and that lose most by training."""
+    input:
+        code=command_sources("query-changes"),
+        scores=[
+            *expand(
+                rules.score.output.scores,
+                model=[model for model in CHECKPOINTS if model not in STATIC],
+                allow_missing=True,
+            ),
+            *expand(
+                rules.score_static.output.scores,
+                method=config["static"]["methods"],
+                allow_missing=True,
+            ),
+            *expand(
+                rules.score_random.output.scores,
+                tokenizer=dict.fromkeys(TOKENIZERS.values()),
+                width=config["scores"]["random"]["dims"],
+                allow_missing=True,
+            ),
+        ],
+        task=lambda wildcards: task_files(wildcards.task),
+    output:
+        rows="<results>/query_changes/{task}.csv",
+        note="<results>/query_changes/{task}.csv.note.json",
+    log:
+        "<logs>/query_changes/{task}.log",
+    benchmark:
+        "<benchmarks>/query_changes/{task}.tsv"
+    conda:
+        "../envs/embscale.yaml"
+    params:
+        task=lambda wildcards, input: Path(input.task[0]).parent,
+        where=flags("--where", PRIMARY_SCORES),
+        listed=group_flags(ListedQueries, config["report"]),
+    shell:
+        "python src/embscale query-changes {input.scores:q} --beir {params.task:q} {params.where} {params.listed}"
+        " --output {output.rows:q} 2> {log:q}"
+
+
 rule explorer:
     """Make the interactive explorer."""
     input:
@@ -503,6 +544,7 @@ rule explorer:
         differences=rules.estimates.output.differences,
         curves=rules.ladder_answers.output.curves,
         facts=[rules.count_parameters.output.csv, rules.sizes.output.rows],
+        queries=expand(rules.query_changes.output.rows, task=TASKS),
         points=expand(rules.reductions.output.points, model=SETTINGS["pictured"]),
         confusion=expand(rules.probe.output.confusion, model=LAYER_MODELS),
         layers=expand(rules.probe.output.rows, model=LAYER_MODELS),
@@ -524,8 +566,9 @@ rule explorer:
     shell:
         "python src/embscale explorer --title {params.title:q} --metric {params.metric}"
         " --length {params.length} --scores {input.scores:q} --estimates {input.estimates:q}"
-        " --differences {input.differences:q} --curves {input.curves:q} --facts {input.facts:q} --points {input.points:q}"
-        " --confusion {input.confusion:q} --layers {input.layers:q} --tokenizer ladder={params.tokenizer:q}"
+        " --differences {input.differences:q} --curves {input.curves:q} --facts {input.facts:q}"
+        " --queries {input.queries:q} --points {input.points:q} --confusion {input.confusion:q} --layers {input.layers:q}"
+        " --tokenizer ladder={params.tokenizer:q}"
         " --link Report=index.html --link 'Chapter by chapter=chapters/index.html' --output {output.page:q} 2> {log:q}"
 
 

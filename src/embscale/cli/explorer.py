@@ -42,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--facts", type=Path, nargs="*", default=[], metavar="CSV", help="rows, dims and parameters of the models"
     )
+    parser.add_argument(
+        "--queries", type=Path, nargs="*", default=[], metavar="CSV", help="from embscale query-changes"
+    )
     parser.add_argument("--points", type=Path, nargs="*", default=[], metavar="CSV", help="hidden states on a plane")
     parser.add_argument("--confusion", type=Path, nargs="*", default=[], metavar="CSV", help="from embscale probe")
     parser.add_argument("--layers", type=Path, nargs="*", default=[], metavar="CSV", help="from embscale probe")
@@ -64,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
     folders = {suite: Path(folder) for suite, folder in _pairs.pairs("--tokenizer", args.tokenizer, "SUITE=FOLDER")}
     links = _pairs.links(args.links)
     tables = [*args.scores, *args.estimates, *args.differences, *args.curves]
-    tables += [*args.facts, *args.points, *args.confusion, *args.layers]
+    tables += [*args.facts, *args.queries, *args.points, *args.confusion, *args.layers]
     # The note's source digests cover only Python; the page also depends on its design files.
     inputs = [*tables, *(tokens.tokenizer_file(folder) for folder in folders.values()), *page.DESIGN]
     facts = {"plotly.js": page.library_version()}
@@ -90,6 +93,7 @@ def run(args: argparse.Namespace) -> None:
             "scores": scores,
             "means": payload.described_means(means),
             "facts": payload.facts(_facts(args.facts)),
+            "queries": payload.query_changes(_rows(args.queries, payload.QUERY_COLUMNS)),
             "layers": payload.described_layers(layers, spellers),
             "models": payload.models([means, *(rows for rows in layers.values() if rows is not None)]),
             "made_from": [{"file": p.name, "sha256": file_sha256(p)[: payload.DIGEST_LENGTH]} for p in tables],

@@ -61,6 +61,7 @@ const payload = JSON.parse(byId("payload").textContent);
 const scores = frame(payload.scores);
 const facts = frame(payload.facts);
 const means = frame(payload.means);
+const queries = payload.queries && frame(payload.queries);
 const layers = Object.fromEntries(Object.entries(payload.layers).map(([name, part]) => [name, part && frame(part)]));
 
 const LISTS = ["suite", "variant", "beside"];
@@ -102,7 +103,7 @@ function interval(row) {
   return row.ci_low === null ? form(row.value) : `${form(row.value)} [${form(row.ci_low)}, ${form(row.ci_high)}]`;
 }
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
-const several = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
+const several = (count, word, words = `${word}s`) => `${number(count)} ${count === 1 ? word : words}`;
 
 function style(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 
@@ -243,15 +244,16 @@ function tell(id, words) {
 }
 
 function fillTable(table, head, lines) {
-  const cell = (tag, { text, title, numeric }) =>
-    make(tag, { className: numeric ? "number" : "word", ...(title && { title }), ...(tag === "th" && { scope: "col" }) }, text);
+  const cell = (tag, { text, title, kind }) =>
+    make(tag, { className: kind, ...(title && { title }), ...(tag === "th" && { scope: "col" }) }, text);
   table.replaceChildren(
     make("thead", {}, make("tr", {}, ...head.map((column) => cell("th", column)))),
     make("tbody", {}, ...lines.map((line) => make("tr", {}, ...line.map((content) => cell("td", content))))));
 }
 
-const word = (text, title) => ({ text: String(text ?? ""), title });
-const figure = (text) => ({ text: text === null || text === undefined ? "" : String(text), numeric: true });
+const word = (text, title) => ({ text: String(text ?? ""), title, kind: "word" });
+const prose = (text, title) => ({ text: String(text ?? ""), title, kind: "text" });
+const figure = (text) => ({ text: text === null || text === undefined ? "" : String(text), kind: "number" });
 
 // Plots ------------------------------------------------------------------------------------------------
 
@@ -328,18 +330,22 @@ function zoom(id, factor) {
     : { "xaxis.autorange": true, "yaxis.autorange": byId(id).layout.yaxis.autorange === "reversed" ? "reversed" : true });
 }
 
+function button(label, words, act) {
+  const element = make("button", { type: "button", "aria-label": label, title: label }, words);
+  element.addEventListener("click", act);
+  return element;
+}
+
+const offerRows = (name) =>
+  button("Download the rows shown as CSV", "CSV", () => save(new Blob([csv(shownRows[name])], { type: "text/csv" }), name, "csv"));
+
 // The buttons below a plot; a finger has no other way to zoom.
 function offerTools(name) {
   const id = `${name}-plot`;
-  const button = (label, words, act) => {
-    const element = make("button", { type: "button", "aria-label": label, title: label }, words);
-    element.addEventListener("click", act);
-    return element;
-  };
   byId(`${name}-tools`).replaceChildren(
     button("Zoom in", "+", () => zoom(id, ZOOM_STEP)), button("Zoom out", "\u2212", () => zoom(id, 1 / ZOOM_STEP)),
     button("Show the whole plot", "whole plot", () => zoom(id, 0)),
-    button("Download the rows shown as CSV", "CSV", () => save(new Blob([csv(shownRows[name])], { type: "text/csv" }), name, "csv")),
+    offerRows(name),
     button("Download the plot as PNG", "PNG", () => saveImage(name, "png")),
     button("Download the plot as SVG", "SVG", () => saveImage(name, "svg")));
 }
@@ -480,7 +486,7 @@ function shownMeans() {
     && state.variant.has(get("label")) && atCheckpoint(get) && found(get)).map((row) => means.row(row));
 }
 
-const over = (row) => `${several(row.runs, "training run")} and ${number(row.n)} ${row.n === 1 ? "query" : "queries"}`;
+const over = (row) => `${several(row.runs, "training run")} and ${several(row.n, "query", "queries")}`;
 
 function hoverOf(row) {
   const name = modelName(modelKey(row));
@@ -683,6 +689,7 @@ function drawTables() {
   listModels(models);
   tellChosen(shown);
   listRows(models);
+  listQueries(models);
 }
 
 // A row of one table among means: it is of one draw or of a method, whose seed stays.
@@ -759,6 +766,30 @@ function listRows(models) {
     rows.slice(0, ROWS_LISTED).map((row) => [figure(row.run), figure(row.step), word(variantName(row.label), row.label),
       figure(row.dim), figure(interval(row)), figure(number(row.n)), word(vectorWords((name) => row[name])),
       word(row.tokenizer), word(row.table_sha256), word(row.data_sha256)]));
+}
+
+// Of the chosen model: the queries on which its last table and random tables of its width differ most.
+function listQueries(models) {
+  byId("queries").hidden = !queries;
+  if (!queries) return;
+  const found = models.has(state.chosen) ? queries.where((get) => keyOfMean(get) === state.chosen
+    && get("task") === state.task && vectorsOf(get) === state.vectors).map((row) => queries.row(row)) : [];
+  shownRows.queries = found;
+  byId("queries-lists").hidden = byId("queries-tools").hidden = found.length === 0;
+  for (const [change, words] of [["gain", "Gain most"], ["loss", "Lose most"]]) {
+    const listed = found.filter((row) => row.change === change).sort((a, b) => a.rank - b.rank);
+    byId(`${change}-box`).hidden = listed.length === 0;
+    fillTable(byId(change), [word(words), figure("trained"), figure("random"), figure("change")],
+      listed.map((row) => [prose(row.text, row.query), figure(percent(row.score)), figure(percent(row.control_score)),
+        figure(signed(percent(row.difference), row.difference))]));
+  }
+  if (!state.chosen) return tell("queries-status", "Choose a model, in the list or in the plot.");
+  if (!found.length) return tell("queries-status", `Not computed: ${modelName(state.chosen)} has no random tables of its width beside it on ${state.task} with these vectors.`);
+  const [{ higher, lower, equal, n, runs, draws, metric }] = found;
+  tell("queries-status", `${modelName(state.chosen)}: of ${several(n, "query", "queries")}, ${number(higher)} score higher with the trained table `
+    + `(mean of ${several(runs, "training run")}) than with random tables of its width (mean of ${several(draws, "draw")}), `
+    + `${number(lower)} lower and ${number(equal)} the same, by ${payload.scores.metrics[metric] ?? metric} at the end of training. `
+    + "Those that differ most, × 100:");
 }
 
 // Layers -----------------------------------------------------------------------------------------------
@@ -1013,6 +1044,7 @@ function start() {
     byId("states").querySelector("form").prepend(byId("model").closest(".field"), byId("texts").closest(".field"));
   }
   ["tables", "width", "points", "confusion"].forEach(offerTools);
+  byId("queries-tools").replaceChildren(offerRows("queries"));
   document.querySelectorAll("select").forEach((select) => select.addEventListener("change", () => {
     state[select.id] = select.value;
     changed();

@@ -46,6 +46,12 @@ TABLE_NAMES = {SHUFFLED: "rows shuffled", "output": "output table", "effective":
 FACT_COLUMNS = ("suite", "model", "rows", "dims")
 PARAMETERS = "parameters"
 
+QUERY_COLUMNS = (
+    "suite", "model", "width", "task", "metric", "tokenizer", "pooling", "special_tokens", "change", "rank", "query",
+    "text", "score", "control_score", "difference", "runs", "draws", "n", "higher", "lower", "equal",
+)  # fmt: skip
+QUERY_LENGTH = 300  # characters shown of a query
+
 # Columns that distinguish rows about layers; a column that a file lacks is not offered as a choice.
 LAYER_KEYS = ("suite", "model", "step", "texts", "trained_on", "classifier", "split", "input", "control")
 POINT_COLUMNS = (
@@ -344,6 +350,16 @@ def facts(rows: pd.DataFrame) -> dict[str, Any]:
     share = known["rows"].astype(float) * known["dims"].astype(float) / known[PARAMETERS].astype(float)
     complete_rows = known[["suite", "model", PARAMETERS]].assign(table_share=share).dropna()
     return {"count": len(complete_rows), "columns": columns(complete_rows, digits=DIGITS)}
+
+
+def query_changes(rows: pd.DataFrame | None) -> dict[str, Any] | None:
+    """Queries that gain and that lose most by training; columns `QUERY_COLUMNS`, or nothing."""
+    if rows is None:
+        return None
+    texts = rows["text"].astype(str)
+    shown = texts.where(texts.str.len() <= QUERY_LENGTH, texts.str[: QUERY_LENGTH - 1] + "…")
+    kept = rows[list(QUERY_COLUMNS)].assign(text=shown)
+    return {"count": len(kept), "columns": columns(kept, digits=DIGITS)}
 
 
 def points(rows: pd.DataFrame, tokens: Mapping[str, Callable[[int], str]]) -> dict[str, Any]:

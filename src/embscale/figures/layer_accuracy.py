@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.plotting import theme
+from embscale.plotting import theme, views
+from embscale.plotting.views import View
 from embscale.rows.labels import PERCENT, short_names
 from embscale.rows.selection import main_run
 
 COLUMNS = (
-    "suite", "model", "classifier", "split", "input", "control", "seed", "layer", "metric", "value", "ci_low",
+    "suite", "model", "step", "classifier", "split", "input", "control", "seed", "layer", "metric", "value", "ci_low",
     "ci_high", "n_layers",
 )  # fmt: skip
 
@@ -64,3 +65,8 @@ def describe(rows: pd.DataFrame) -> str:
         f"chance is {chance:.0f} %. Right, the same layer by layer: on average "
         f"best for {recall.idxmax()} ({recall.max():.1f} %), worst for {recall.idxmin()} ({recall.min():.1f} %)."
     )
+
+
+def explorer(rows: pd.DataFrame) -> View:
+    """The same in the explorer."""
+    return views.classifiers(rows[rows["model"] == list(short_names(rows))[-1]]) | {"quality": "accuracy"}

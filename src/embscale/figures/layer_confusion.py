@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.plotting import theme
+from embscale.plotting import theme, views
+from embscale.plotting.views import View
 from embscale.rows.labels import PERCENT
 from embscale.rows.selection import MAIN_RUN, main_split
 
@@ -72,8 +73,6 @@ def describe(rows: pd.DataFrame) -> str:
     )
 
 
-def explorer(rows: pd.DataFrame) -> dict[str, str]:
-    """The same in the explorer, which knows a model by its suite, name and step."""
-    shown = _widest(rows).iloc[0]
-    step = "" if pd.isna(shown["step"]) else f", step {int(shown['step'])}"
-    return {"view": "layers", "model": f"{shown['suite']}/{shown['model']}{step}", "split": main_split(rows)} | MAIN_RUN
+def explorer(rows: pd.DataFrame) -> View:
+    """The same in the explorer."""
+    return views.classifiers(_widest(rows))

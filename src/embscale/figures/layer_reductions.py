@@ -6,12 +6,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from embscale.plotting import theme
+from embscale.plotting import theme, views
 from embscale.plotting.layers import layer_name
+from embscale.plotting.views import View
 
 COLUMNS = (
-    "model", "width", "reduction", "scaling", "layers", "layer", "layer_index", "x", "y", "explained1", "explained2",
-    "trustworthiness",
+    "suite", "model", "step", "width", "reduction", "scaling", "layers", "layer", "layer_index", "x", "y",
+    "explained1", "explained2", "trustworthiness",
 )  # fmt: skip
 SCALINGS = {"raw": "as they are", "unit": "at unit length"}
 NAMES = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
@@ -90,3 +91,8 @@ def describe(rows: pd.DataFrame) -> str:
             trusted = f"trustworthiness {panel['trustworthiness']:.2f}"
             parts.append(f"{_heading(rows, picture)}, {title}: {explained}{trusted}")
     return f"Scatter plots of hidden states in two dimensions, coloured by layer. {'; '.join(parts)}."
+
+
+def explorer(rows: pd.DataFrame) -> View:
+    """The same in the explorer."""
+    return views.reductions(_panel(rows, pictures(rows)[-1], "raw"))

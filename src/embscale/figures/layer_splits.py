@@ -9,14 +9,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from embscale.figures import NothingToShow
-from embscale.plotting import theme
+from embscale.plotting import theme, views
 from embscale.plotting.layers import by_width, chance_line, lines
+from embscale.plotting.views import View
 from embscale.rows.labels import PERCENT, short_names
 from embscale.rows.selection import main_run, main_split
 
 COLUMNS = (
-    "suite", "model", "width", "classifier", "split", "input", "control", "seed", "layer", "metric", "value", "ci_low",
-    "ci_high",
+    "suite", "model", "step", "width", "classifier", "split", "input", "control", "seed", "layer", "metric", "value",
+    "ci_low", "ci_high",
 )  # fmt: skip
 
 SPLITS = {"vector": "seen texts", "text": "unseen texts", "token": "unseen tokens"}
@@ -71,3 +72,8 @@ def describe(rows: pd.DataFrame) -> str:
         f"by what it is tested on, mean of the models: {above}. Below, by classifier on {tested}: {below}; chance "
         f"is {chance:.0f} %."
     )
+
+
+def explorer(rows: pd.DataFrame) -> View:
+    """The same in the explorer."""
+    return views.classifiers(rows[rows["model"] == list(short_names(rows))[-1]]) | {"quality": "accuracy"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.plotting import tables, theme
+from embscale.plotting import tables, theme, views
+from embscale.plotting.views import View
 from embscale.rows.labels import PERCENT, REFERENCE_NAMES, metric_label
 from embscale.rows.selection import LADDER, random_tables, references
-from embscale.rows.treatments import FULL
 
 COLUMNS = ("model", "width", "table", "treatment", "metric", "value", "ci_low", "ci_high", "runs", "n", "clusters")
 LEVELS = ("overlap", "chance")
@@ -47,11 +47,6 @@ def describe(rows: pd.DataFrame) -> str:
     )
 
 
-def explorer(rows: pd.DataFrame) -> dict[str, str | list[str]]:
+def explorer(rows: pd.DataFrame) -> View:
     """The same in the explorer."""
-    shown: dict[str, str | list[str]] = {
-        "suite": LADDER,
-        "variant": FULL,
-        "beside": ["intervals", "random", "reference"],
-    }
-    return {"view": "tables", "measure": "score", "metric": str(rows["metric"].iloc[0]), "x": "width"} | shown
+    return views.scores(rows, suites=[LADDER])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from embscale.plotting import tables, theme
+from embscale.plotting import tables, theme, views
+from embscale.plotting.views import View
 from embscale.rows.labels import PERCENT, REFERENCE_NAMES, metric_label
 from embscale.rows.selection import LADDER, ladder_tables, random_tables, references
 from embscale.rows.treatments import FULL, INPUT
@@ -75,11 +76,6 @@ def describe(rows: pd.DataFrame) -> str:
     )
 
 
-def explorer(rows: pd.DataFrame) -> dict[str, str | list[str]]:
+def explorer(rows: pd.DataFrame) -> View:
     """The same in the explorer."""
-    shown: dict[str, str | list[str]] = {
-        "suite": LADDER,
-        "variant": FULL,
-        "beside": ["intervals", "random", "reference"],
-    }
-    return {"view": "tables", "measure": "score", "metric": str(rows["metric"].iloc[0]), "x": "width"} | shown
+    return views.scores(rows, suites=[LADDER])

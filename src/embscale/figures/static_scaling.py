@@ -6,8 +6,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from embscale.figures import NothingToShow
-from embscale.plotting import theme
+from embscale.plotting import theme, views
 from embscale.plotting.theme import MARKERS
+from embscale.plotting.views import View
 from embscale.rows.labels import PERCENT, SUITE_NAMES, metric_label
 from embscale.rows.selection import LADDER, last_checkpoint
 from embscale.rows.treatments import FULL, INPUT, RANDOM, REFERENCE
@@ -113,3 +114,8 @@ def _verdict(found: dict[str, pd.DataFrame]) -> str:
         f"Of {len(static)} static tables, {above} score above the random tables of their width and {below} below, "
         "by their 95 % intervals."
     )
+
+
+def explorer(rows: pd.DataFrame) -> View:
+    """The same in the explorer."""
+    return views.scores(rows, suites=[suite for suite in _panels(rows)[FULL] if suite != RANDOM_NAME])

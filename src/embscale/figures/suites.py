@@ -7,8 +7,9 @@ from matplotlib.figure import Figure
 
 from embscale.claims import published_scores
 from embscale.figures import NothingToShow
-from embscale.plotting import tables, theme
+from embscale.plotting import tables, theme, views
 from embscale.plotting.theme import MARKERS
+from embscale.plotting.views import View
 from embscale.rows.labels import PERCENT, metric_label, trained_here
 from embscale.rows.selection import LADDER, last_tables, random_tables
 
@@ -87,3 +88,8 @@ def describe(rows: pd.DataFrame) -> str:
         for row in _published(rows, task).itertuples(index=False):
             parts.append(f"published for {task}: {row.system} {row.value * PERCENT:.2f}")
     return f"Lines of {metric_label(rows)} against the columns of the table, one for each suite. {'; '.join(parts)}."
+
+
+def explorer(rows: pd.DataFrame) -> View:
+    """The same in the explorer."""
+    return views.scores(rows, suites=list(dict.fromkeys(_shown(rows)["suite"])))

@@ -6,10 +6,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from embscale.figures import NothingToShow
-from embscale.plotting import tables, theme
+from embscale.plotting import tables, theme, views
 from embscale.plotting.theme import MARKERS
+from embscale.plotting.views import View
 from embscale.rows.labels import PERCENT, metric_label, treatment_label
-from embscale.rows.selection import ladder_tables
+from embscale.rows.selection import LADDER, ladder_tables
 
 COLUMNS = (
     "suite", "model", "step", "width", "treatment", "against", "metric", "value", "ci_low", "ci_high", "runs", "n",
@@ -69,3 +70,9 @@ def describe(rows: pd.DataFrame) -> str:
         f"Differences of {metric_label(rows)} by width, a panel for each control, a line for each treatment of both "
         f"tables; over {tables.over(shown)}. At width {int(widest['width'].iloc[0])}, {'; '.join(parts)}."
     )
+
+
+def explorer(rows: pd.DataFrame) -> View:
+    """The same in the explorer."""
+    shown = _shown(rows)
+    return views.differences(shown, suites=[LADDER], variants=list(dict.fromkeys(shown["treatment"])), x="width")

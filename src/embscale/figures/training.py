@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from embscale.answers.crossings import crossing
 from embscale.answers.words import tokens_label
-from embscale.plotting import tables, theme, tokens
+from embscale.plotting import tables, theme, tokens, views
+from embscale.plotting.views import View
 from embscale.rows.labels import PERCENT, metric_label
 from embscale.rows.selection import LADDER
 from embscale.rows.treatments import FULL, RANDOM
@@ -100,7 +101,6 @@ def _words(crossed: float) -> str:
     return f"above random tables for good after {tokens_label(crossed)} tokens" if crossed else "above from the start"
 
 
-def explorer(rows: pd.DataFrame) -> dict[str, str]:
+def explorer(rows: pd.DataFrame) -> View:
     """The same in the explorer."""
-    shown = {"metric": str(rows["metric"].iloc[0]), "suite": LADDER, "variant": FULL}
-    return {"view": "tables", "measure": "difference", "x": "tokens"} | shown
+    return views.differences(rows, suites=[LADDER], x="tokens")

@@ -9,7 +9,7 @@ from embscale.parameters import schema
 from embscale.parameters.checking import ParameterError, check
 from embscale.parameters.contradictions import contradictions
 from embscale.parameters.corpus import Corpus, HubTexts, Tokenizer
-from embscale.parameters.kinds import Names, Positive, RendererName, Tasks
+from embscale.parameters.kinds import Count, Names, Positive, RendererName, Tasks
 from embscale.parameters.layers import Layers
 from embscale.parameters.primer import Positions, Primer
 from embscale.parameters.scores import Claims, Scores, Words
@@ -37,7 +37,14 @@ class Hub(Limits):
 
 
 @dataclass(frozen=True)
-class Report:
+class ListedQueries:
+    """Queries that the explorer lists of each model."""
+
+    queries_listed: Annotated[Count, "queries that gain most by training, and as many that lose most"]
+
+
+@dataclass(frozen=True)
+class Report(ListedQueries):
     """How the report is made."""
 
     renderer: Annotated[RendererName, "pandoc comes with the Python packages, quarto must be installed"]

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from embscale.errors import EmbscaleError
-from embscale.rows.selection import last_checkpoint
-from embscale.scoring.scores import NONE
+from embscale.scoring import beside_random
+from embscale.scoring.beside_random import KEYS
 from embscale.statistics.resampling import percentile_interval
 from embscale.statistics.two_way import Resamples
 from embscale.tables.variants import Context
@@ -23,14 +23,11 @@ from embscale.texts.tokens import TokenisedTexts
 
 QUARTERS = 4
 ALL = "all"
-RANDOM, FULL = "random", "full"
-TRAINED, DIFFERENCE = "trained", "difference"
+TRAINED, RANDOM, DIFFERENCE = "trained", "random", "difference"
 
-# Groups of scores that are compared: the same task in the same way.
-SAME = ("task", "length", "metric", "tokenizer", "pooling", "special_tokens")
 COLUMNS = [
-    "suite", "model", "width", "variant", *SAME, "quarter", "frequency_low", "frequency_high", "table", "value",
-    "ci_low", "ci_high", "runs", "draws", "n", "clusters",
+    *KEYS, "quarter", "frequency_low", "frequency_high", "table", "value", "ci_low", "ci_high", "runs", "draws", "n",
+    "clusters",
 ]  # fmt: skip
 
 
@@ -89,20 +86,8 @@ def by_quarter(
         for quarter, queries in groups.items()
         if len(queries)
     }
-    trained = per_query[~per_query["suite"].isin([RANDOM, "reference"])]
-    trained = last_checkpoint(trained.assign(step=trained["step"].astype("Int64").mask(trained["step"] == NONE)))
     rows: list[dict[str, Any]] = []
-    for keys, own in trained[trained["variant"].isin(variants)].groupby(
-        ["suite", "model", "width", "variant", *SAME], sort=True
-    ):
-        named = dict(zip(["suite", "model", "width", "variant", *SAME], keys, strict=True))
-        control = RANDOM if named["variant"] == FULL else f"{RANDOM}+{named['variant']}"
-        other = per_query[(per_query["suite"] == RANDOM) & (per_query["variant"] == control)]
-        for name in ("width", *SAME):
-            other = other[other[name] == named[name]]
-        if other.empty:
-            continue
-        wide = _wide(own, "run", named), _wide(other, "seed", named)
+    for named, control, *wide in beside_random.pairs(per_query, variants):
         for quarter, resample in resampled.items():
             queries = groups[quarter]
             of_both = [scores[queries].to_numpy() for scores in wide]
@@ -127,13 +112,3 @@ def by_quarter(
             f"no model has a table {' or '.join(variants)} and random tables of its width, treated alike, beside it"
         )
     return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def _wide(rows: pd.DataFrame, column: str, named: dict[str, Any]) -> pd.DataFrame:
-    """Scores of one table, a row for each run or draw and a column for each query."""
-    if rows.duplicated([column, "query"]).any():
-        raise EmbscaleError(f"{named['model']}, {named['variant']}: a score of a {column} occurs twice; check --where")
-    wide = rows.pivot(index=column, columns="query", values="score")
-    if wide.isna().to_numpy().any():
-        raise EmbscaleError(f"{named['model']}, {named['variant']}: a {column} was scored on other queries")
-    return wide
