@@ -41,7 +41,8 @@ def probe_rows():
         ]
     )
     return frame.assign(
-        suite="ladder", step=40, n=500, n_layers=3, converged=True, ci_low=frame["value"] - 0.02, ci_high=frame["value"] + 0.02,
+        suite="ladder", step=40, n=500, n_layers=3, converged=True,
+        ci_low=frame["value"] - 0.02, ci_high=frame["value"] + 0.02,
         classifier="logistic_regression", split="text", input="raw", control="none", tokens=32, texts_count=200,
     )  # fmt: skip
 

@@ -54,7 +54,7 @@ def test_the_changes_of_all_queries_add_up_to_the_difference_of_the_means():
 
 def test_scores_of_other_queries_are_reported():
     with pytest.raises(EmbscaleError, match="query 'e' is not in the task; give the task of these scores"):
-        query_changes.changes(per_query(), {name: "" for name in "abcd"}, count=2)
+        query_changes.changes(per_query(), dict.fromkeys("abcd", ""), count=2)
     rows = per_query()
     short = rows[(rows["suite"] != "random") | (rows["query"] != "c")]
     with pytest.raises(EmbscaleError, match="w8, full: random tables were scored on other queries"):
