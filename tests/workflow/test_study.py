@@ -79,7 +79,8 @@ NOTED = {
     "estimates", "explorer", "extract", "factors", "gather", "geometry", "grid", "harvest", "inventory", "keep",
     "layer-claims", "logit-lens", "numbers", "position-scores", "positions", "probe", "project", "query-changes",
     "query-frequency", "reductions", "render", "reproduction", "score", "sizes", "states", "table-geometry",
-    "task-correlation", "tokenize", "tokenizer", "train", "transfer", "warm-start", "words", "words-table", "worked-example",
+    "task-correlation", "tokenize", "tokenizer", "train", "transfer", "warm-start", "words", "words-table",
+    "worked-example",
 }  # fmt: skip
 
 
