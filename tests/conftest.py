@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import signal
 import socket
 import tempfile
 
@@ -23,6 +24,9 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(
         name, "1"
     )  # pytest has a process for each core; what is called without a command has no limit
+# A shell that starts the tests in the background has them pass over Ctrl-C, and with them all processes that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # How long an example takes is a matter of the machine and of what else it does.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
