@@ -24,7 +24,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(
         name, "1"
     )  # pytest has a process for each core; what is called without a command has no limit
-# A shell that starts the tests in the background has them pass over Ctrl-C, and with them all processes that they start.
+# A shell that starts the tests in the background has them pass over Ctrl-C, and all processes that they start, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # How long an example takes is a matter of the machine and of what else it does.
