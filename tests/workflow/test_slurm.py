@@ -142,6 +142,8 @@ study: little
 ladder: {seeds: [1], steps: 4, checkpoints: [0, 4]}
 scores: {variants: [unit], lengths: [all], random: {dims: [8], seeds: [42]}}
 """
+TINY = ("--configfile", "studies/tiny.yaml")
+MEASURED = ("losses.csv", "costs.csv", "reproduction.csv")  # hold seconds
 SCORES = "results/little/per_query/NetworkXSeeAlso/ladder-w8.parquet"
 
 
@@ -162,6 +164,21 @@ def test_scores_are_the_same_from_one_machine_and_from_a_cluster(copy_of_checkou
     assert NOTHING in there.snakemake("-n", *targets).stdout
     # Nothing is left that would make a later run ask for jobs.
     assert not (there.root / ".snakemake/embscale.slurm").exists() and queue(there) == []
+
+
+def test_the_whole_study_is_the_same_from_a_cluster(copy_of_checkout, project, slurm):
+    """From nothing to the page, with short jobs in groups; each number as one machine computes it."""
+    here, there = project(copy_of_checkout("whole-here")), on_cluster(project(copy_of_checkout("whole-there")), slurm)
+    here.snakemake("--cores", "2", *TINY)
+    there.snakemake(*CLUSTER, *TINY)
+    rows = [path.relative_to(here.root) for path in sorted(here.root.glob("results/tiny/**/*.csv"))]
+    compared = [path for path in rows if "benchmarks" not in path.parts and path.name not in MEASURED]
+    assert {Path(f"results/tiny/{name}.csv") for name in ("scores", "claims", "differences")} <= set(compared)
+    different = [path for path in compared if (there.root / path).read_bytes() != (here.root / path).read_bytes()]
+    assert different == []
+    assert (there.root / "report/_site/index.html").exists()
+    assert NOTHING in there.snakemake("-n", *TINY).stdout
+    assert queue(there) == []
 
 
 SNAKEFILE = f"""
