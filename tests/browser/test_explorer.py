@@ -3,12 +3,14 @@
 import html
 import io
 import re
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
 
 from browser.conftest import make_explorer
 from embscale.plotting import theme
@@ -263,6 +265,48 @@ def test_the_queries_that_a_model_gains_and_loses_most_on_are_listed(tables):
     tables.locator("#models button", has_text="deep-32").click()
     assert "Not computed: deep-32" in tables.locator("#queries-status").inner_text()
     assert not tables.locator("#queries-lists").is_visible()
+
+
+ADDRESSES = 150  # examples
+ADDRESS_KEYS = [
+    *("view", "task", "measure", "metric", "x", "vectors", "suite", "variant", "beside", "tokens", "search", "chosen"),
+    *("model", "texts", "classifier", "split", "input", "control", "trained_on", "quality", "reduction", "scaling"),
+    *("layers", "layer", "other", "token", "constructor", "__proto__", "toString", ""),
+]
+ADDRESS_VALUES = [
+    *("tables", "layers", "Dogs", "difference", "map_at_100", "tokens", "parameters", "deep", "wide", "full", "idf"),
+    *("wide/wide-16", "wide/wide-16, step 400", "text", "lda", "tsne", "unit", "block 1", "accuracy", "0", "409600"),
+    *("", "constructor", "__proto__", "NaN", "-1", "1e999", "[object Object]", HOSTILE, "x" * 5000, "%", "\ud800"),
+]
+
+
+def address_of(pairs):
+    """Keys and values as an address has them, halves of characters as well."""
+    return urlencode([tuple(part.encode("utf-8", "surrogatepass") for part in pair) for pair in pairs])
+
+
+def test_any_address_is_followed_or_told(sheet, explorer):
+    """One view is shown, with a plot or words in its place, and nothing goes wrong in the script."""
+    opened_sheet = sheet()
+    page = opened(opened_sheet, explorer)
+    texts = st.one_of(st.sampled_from(ADDRESS_VALUES), st.text(max_size=6))
+    pairs = st.lists(st.tuples(st.one_of(st.sampled_from(ADDRESS_KEYS), st.text(max_size=4)), texts), max_size=8)
+    fragments = st.one_of(pairs.map(address_of), st.text(max_size=30))
+
+    @settings(max_examples=ADDRESSES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @seed(1)
+    @given(fragments)
+    def follow_any(fragment):
+        page.evaluate(
+            "text => new Promise(done => { location.hash = text; setTimeout(done, 20); })",
+            fragment.encode("utf-8", "replace").decode(),
+        )
+        shown = [name for name in ("tables", "layers") if page.locator(f"#view-{name}").is_visible()]
+        assert len(shown) == 1 and page.locator(f"#view-{shown[0]}").inner_text().strip(), fragment
+        assert [line for line in opened_sheet.console if line.startswith("error")] == [], fragment
+        assert page.evaluate("window.hacked") is None
+
+    follow_any()
 
 
 def hover(page, key):

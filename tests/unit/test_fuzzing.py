@@ -19,6 +19,7 @@ from pathlib import Path
 import hypothesis
 import numpy as np
 import pandas as pd
+import portal
 import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, settings
@@ -27,7 +28,7 @@ from safetensors.numpy import save
 from small_corpus import MADE_OF
 
 import carried
-from embscale.checkpoints import containers, ranges, suites
+from embscale.checkpoints import containers, hub, ranges, suites
 from embscale.errors import EmbscaleError
 from embscale.layers import hidden_states
 from embscale.parameters.checking import ParameterError, problems, read_yaml
@@ -170,6 +171,12 @@ REGISTRY = dict(list(read_yaml(ROOT / "workflow/suites.yaml").items())[:2])
 PINS = {"org/model@main": {"commit": "0123456789" * 4, "source": "the hub"}}
 ROWS = (ROOT / "recorded/desk/estimates.csv").read_bytes()[:1500].rpartition(b"\n")[0] + b"\n"
 STATE = {"step": 6, "seconds": 1.5, "sessions": 1}
+HUB_FILES = [
+    {"type": "file", "path": "config.json", "size": 9, "oid": "b" * 40},
+    {"type": "file", "path": "a.bin", "size": 7, "oid": "c", "lfs": {"oid": "d" * 64, "size": 7, "pointerSize": 134}},
+    {"type": "directory", "path": "onnx", "size": 0, "oid": "e"},
+]
+HUB_COMMIT = {"id": "o/n", "sha": portal.COMMIT, "siblings": [{"rfilename": "config.json"}], "private": False}
 LISTING = [{"md5": "0" * 32, "relpath": "a/b.csv"}, {"md5": "1" * 32, "relpath": "c"}]
 
 
@@ -430,6 +437,44 @@ PARSERS = {
 }
 
 
+def answered(ask):
+    """A reader of what the hub answers."""
+
+    def read(path):
+        with portal.standing(path.read_bytes()):
+            return ask()
+
+    return read
+
+
+def hub_files():
+    folder = hub.HubFolder("o/n", portal.COMMIT)
+    return {name: (size, folder.digest(name)) for name, size in folder.files().items()}
+
+
+def sound_files(found):
+    return all(
+        "/" not in name and type(size) is int and size >= 0 and isinstance(digest, str)
+        for name, (size, digest) in found.items()
+    )
+
+
+PARSERS |= {
+    "the hub's list of files": Parser(
+        answered(hub_files),
+        st.one_of(edited(json.dumps(HUB_FILES).encode()), as_json(replaced(HUB_FILES))),
+        (NESTED, b"null", b"[]", b"<!DOCTYPE html>"),
+        sound_files,
+    ),
+    "the hub's commit": Parser(
+        answered(lambda: hub.resolve("o/n", "main")),
+        st.one_of(edited(json.dumps(HUB_COMMIT).encode()), as_json(replaced(HUB_COMMIT))),
+        (NESTED, b"null", b"[]", b"<!DOCTYPE html>"),
+        lambda found: hub.COMMIT.fullmatch(found) is not None,
+    ),
+}
+
+
 @contextlib.contextmanager
 def limits():
     """At most `SECONDS` of the processor and `MEMORY` bytes more than there are; beyond, the test fails."""
@@ -522,6 +567,7 @@ def test_an_undamaged_file_is_read(name, tmp_path):
         "pins": yaml.safe_dump(PINS).encode(), "rows": ROWS, "compressed rows": gzip.compress(ROWS),
         "scores of queries": parquet(), "state of a training": json.dumps(STATE).encode(),
         "listing of a remote": json.dumps(LISTING).encode(),
+        "the hub's list of files": json.dumps(HUB_FILES).encode(), "the hub's commit": json.dumps(HUB_COMMIT).encode(),
     }  # fmt: skip
     path = tmp_path / PARSERS[name].name
     path.write_bytes(good[name])

@@ -1,15 +1,12 @@
 """Whatever stands in the hub's place, a login page, a proxy, another service, is named in one line."""
 
-import http.server
-import threading
-
+import portal
 import pytest
-from huggingface_hub import constants
+from portal import COMMIT
 
 from embscale.checkpoints import hub
 from embscale.errors import EmbscaleError
 
-COMMIT = "a" * 40
 FILE = '{"type": "file", "path": "config.json", "size": 9, "oid": "b"}'
 
 ANSWERS = {
@@ -41,43 +38,16 @@ ANSWERS = {
 
 
 @pytest.fixture(scope="module")
-def portal():
-    """A server that gives one answer to everything, with status 200."""
-
-    class Portal(http.server.BaseHTTPRequestHandler):
-        body = b""
-
-        def do_GET(self):
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(self.body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(self.body)
-
-        do_HEAD = do_POST = do_GET
-
-        def log_message(self, *words):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Portal)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    server.portal = Portal
-    yield server
-    server.shutdown()
-
-
-@pytest.fixture
-def address(portal, monkeypatch):
-    endpoint = f"http://127.0.0.1:{portal.server_port}"
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", endpoint + "/{repo_id}/resolve/{revision}/{filename}")
-    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
-    monkeypatch.setattr(hub, "TRIES", 1)
-    return endpoint
+def place():
+    """The server and its address."""
+    with portal.standing() as found:
+        yield found
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
-def test_an_answer_that_is_not_the_hubs_is_one_line_with_the_address(kind, portal, address, tmp_path):
-    portal.portal.body = ANSWERS[kind]
+def test_an_answer_that_is_not_the_hubs_is_one_line_with_the_address(kind, place, tmp_path):
+    server, address = place
+    server.body = ANSWERS[kind]
     for ask in (
         lambda: hub.resolve("o/n", "main"),
         lambda: hub.HubFolder("o/n", COMMIT).files(),
@@ -91,10 +61,11 @@ def test_an_answer_that_is_not_the_hubs_is_one_line_with_the_address(kind, porta
     assert not (tmp_path / "to" / "config.json").exists()
 
 
-def test_a_page_in_place_of_a_range_is_refused(portal, address):
+def test_a_page_in_place_of_a_range_is_refused(place):
+    server, _ = place
     folder = hub.HubFolder("o/n", COMMIT)
-    portal.portal.body = f"[{FILE}]".encode()
+    server.body = f"[{FILE}]".encode()
     assert folder.files() == {"config.json": 9}
-    portal.portal.body = ANSWERS["a login page"]
+    server.body = ANSWERS["a login page"]
     with pytest.raises(EmbscaleError, match=r"asked for bytes 0-8/9, got no range \(status 200\)"):
         folder.fetch("config.json", 0, 9)
