@@ -98,3 +98,12 @@ def test_tensors_of_other_bytes_alone_are_no_reproduction(again, capsys):
     status, found = again({"tables/w16.safetensors": "other"}, "--chapter", "training", only=["tables/w16.safetensors"])
     assert status == 1 and not found["reproduced"] and (found["outputs"], found["compared"]) == (1, 0)
     assert "not reproduced: 0 of 1 outputs of desk compared" in capsys.readouterr().out
+
+
+def test_random_jobs_begin_with_those_that_no_earlier_call_computed(again, monkeypatch):
+    again({}, only=["claims.csv", "ladder/costs.csv"])
+    asked = []
+    monkeypatch.setattr("sys.argv", ["verify.py", "--minutes", "1", "--seed", "1"])
+    monkeypatch.setattr(verify, "compute", lambda folder, study, targets, seconds: asked.extend(targets) or True)
+    verify.main()
+    assert {Path(name).name for name in asked[:2]} == {"curves.csv", "w16.safetensors"} and len(asked) == 4

@@ -176,7 +176,7 @@ def test_the_whole_study_is_the_same_from_a_cluster(copy_of_checkout, project, s
     assert {Path(f"results/tiny/{name}.csv") for name in ("scores", "claims", "differences")} <= set(compared)
     different = [path for path in compared if (there.root / path).read_bytes() != (here.root / path).read_bytes()]
     assert different == []
-    assert (there.root / "report/_site/index.html").exists()
+    assert (there.root / "report/_site/studies/tiny/index.html").exists()
     assert NOTHING in there.snakemake("-n", *TINY).stdout
     assert queue(there) == []
 

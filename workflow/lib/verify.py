@@ -162,7 +162,8 @@ def main() -> int:
         if args.minutes:
             print(f"random jobs for {args.minutes:g} minutes, seed {args.seed}", file=sys.stderr)
             end = time.monotonic() + 60 * args.minutes
-            for name in order:
+            # Those of an earlier call last, as there is nothing left to compute.
+            for name in sorted(order, key=lambda name: (folder / recorded / name).exists()):
                 left = end - time.monotonic()
                 if left < LEAST_SECONDS or not compute(folder, study, [str(recorded / name)], left):
                     break
