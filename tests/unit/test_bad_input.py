@@ -17,7 +17,7 @@ SCRIPT = re.compile(r"<script.*?</script>", re.DOTALL | re.IGNORECASE)
 
 
 def rendered(report):
-    return render(report, Renderer("pandoc"), commit="c", data="data")
+    return render(report, Renderer("pandoc"), commit="c", data="data", explorer="explorer.html")
 
 
 def drawn(rows, folder):

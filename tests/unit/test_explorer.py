@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from embscale.cli import execute
 from embscale.errors import EmbscaleError
 from embscale.explorer import page, payload
-from embscale.plotting import theme
+from embscale.plotting import theme, views
 from embscale.report import offline
 from embscale.rows.labels import SUITE_NAMES
 from explorer_rows import (
@@ -372,8 +372,11 @@ def test_every_key_of_an_address_is_described():
     fields = re.findall('<(?:select|input|fieldset)[^>]* id="([a-z_]+)"', page.DESIGN[1].read_text("utf-8"))
     assert named == {*fields, "view", "chosen"}
     addresses = re.findall("#(view=[^` \n]+)", text)
-    assert len(addresses) > 5
-    assert {part.partition("=")[0] for address in addresses for part in address.split("&")} <= named
+    assert addresses and {part.partition("=")[0] for address in addresses for part in address.split("&")} <= named
+    rows = score_rows().assign(split="text", classifier="logistic_regression", input="raw", control="none")
+    chosen = {"suites": ["wide"], "variants": ["full"]}
+    states = [views.scores(rows, **chosen), views.differences(rows, **chosen, x="tokens"), views.classifiers(rows)]
+    assert {key for state in [*states, views.reductions(point_rows())] for key in state} <= named
 
 
 def test_what_is_no_model_is_reported(tmp_path, monkeypatch, capsys):

@@ -22,7 +22,8 @@ def point_rows(reductions=("pca", "tsne", "umap")):
     generator = np.random.default_rng(0)
     frames = [
         pd.DataFrame({"x": generator.normal(size=10), "y": generator.normal(size=10)}).assign(
-            model=model, width=width, reduction=reduction, scaling=scaling, layers=layers, layer=layer, layer_index=i,
+            suite="ladder", model=model, step=40, width=width, reduction=reduction, scaling=scaling, layers=layers,
+            layer=layer, layer_index=i,
             explained1=0.4 if reduction == "pca" else np.nan, explained2=0.2 if reduction == "pca" else np.nan,
             trustworthiness=0.9 if scaling == "raw" else 0.8,
         )
