@@ -453,9 +453,8 @@ def hub_files():
 
 
 def sound_files(found):
-    """Sizes that are true or false are 1 and 0: such a file ends before it begins, and its reader says so."""
     return all(
-        "/" not in name and isinstance(size, int) and size >= 0 and isinstance(digest, str)
+        "/" not in name and type(size) is int and size >= 0 and isinstance(digest, str)
         for name, (size, digest) in found.items()
     )
 

@@ -169,7 +169,7 @@ def test_the_scores_are_those_of_the_published_tables(checkout, run):
         state = save(kind, container, checkout / "truth" / model, dtype=dtype, **sizes)
         names = ("gpt_neox.embed_in.weight", "shared.weight", "word_embeddings.weight")
         (table,) = [state[name] for name in names if name in state]
-        tokenizer = trained.loc[trained["model"] == model, "tokenizer"].iloc[0]  # held against its files elsewhere
+        tokenizer = trained.loc[trained["model"] == model, "tokenizer"].iloc[0]  # compared with its files elsewhere
         groups = [
             tokens.tokenise(
                 list(texts.values()),
@@ -217,7 +217,9 @@ def test_published_numbers_are_repeated_by_both_protocols(checkout, run):
         folder = checkout / "truth" / weights
         sizes = {"gpt2": {"n_embd": width}, "t5": {"d_model": width}}.get(kind, {"hidden_size": width})
         state = save(kind, container, folder, dtype=dtype, **sizes)
-        tokenizer = checkout / "results/hub/tokenizers" / found["tokenizer"].iloc[0]  # held against its files elsewhere
+        tokenizer = (
+            checkout / "results/hub/tokenizers" / found["tokenizer"].iloc[0]
+        )  # compared with its files elsewhere
         names = ("embed_in.weight", "shared.weight", "word_embeddings.weight", "wte.weight", "embed_tokens.weight")
         table = next(tensor for name, tensor in state.items() if name.endswith(names)).float()
         of = found.set_index(["variant", "variant_dims"])["faithful"].astype(float)
