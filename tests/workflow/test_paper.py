@@ -217,9 +217,8 @@ def test_published_numbers_are_repeated_by_both_protocols(checkout, run):
         folder = checkout / "truth" / weights
         sizes = {"gpt2": {"n_embd": width}, "t5": {"d_model": width}}.get(kind, {"hidden_size": width})
         state = save(kind, container, folder, dtype=dtype, **sizes)
-        tokenizer = (
-            checkout / "results/hub/tokenizers" / found["tokenizer"].iloc[0]
-        )  # compared with its files elsewhere
+        # Compared with its files elsewhere.
+        tokenizer = checkout / "results/hub/tokenizers" / found["tokenizer"].iloc[0]
         names = ("embed_in.weight", "shared.weight", "word_embeddings.weight", "wte.weight", "embed_tokens.weight")
         table = next(tensor for name, tensor in state.items() if name.endswith(names)).float()
         of = found.set_index(["variant", "variant_dims"])["faithful"].astype(float)
